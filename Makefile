@@ -1,0 +1,79 @@
+# One command per intent; each does its own set-up. `make` alone lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+# A packager's environment may bring its own build settings; these hold here.
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PYTHONDONTWRITEBYTECODE =
+
+APT_LINE := sudo apt install python3 python3-venv
+
+.PHONY: help demo test check simulate bench lock clean
+
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## the whole story on this machine, with an emulated provider and a real model server; needs no account
+	@begun=$$(date +%s%N); \
+	$(MAKE) --no-print-directory $(VENV)/.stamp-demo; \
+	export GPUWARDEN_DEMO_SETUP_SECONDS=$$(( ($$(date +%s%N) - begun) / 1000000000 )); \
+	$(BIN)/gpuwarden demo $(ARGS)
+
+test: $(VENV)/.stamp-dev ## all tests
+	$(BIN)/python -m pytest -q $(ARGS)
+
+check: $(VENV)/.stamp-dev ## format, lint, types, imports, tidiness
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+simulate: $(VENV)/.stamp-dev ## a short campaign of the whole daemon on virtual time
+	$(BIN)/python -m pytest -q tests/scenarios $(ARGS)
+
+bench: $(VENV)/.stamp-dev ## the measured targets
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(VENV)/.stamp-dev ## renew requirements/*.txt, hashed, from pyproject.toml (dev first: the others take its versions)
+	$(call compile,dev,--all-extras)
+	$(call compile,demo,--extra demo --extra build -c requirements/dev.txt)
+	$(call compile,run,-c requirements/dev.txt)
+
+define compile
+$(BIN)/uv pip compile pyproject.toml $(2) --universal --generate-hashes --python-version 3.11 --no-header \
+	--no-annotate --upgrade --quiet --output-file requirements/$(1).txt
+endef
+
+clean: ## remove what the other commands made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	|| { echo "gpuwarden needs Python 3.11 or newer; '$(PYTHON)' is not. On Debian or Ubuntu: $(APT_LINE)"; \
+	     echo "Another interpreter: make PYTHON=/path/to/python3.12 ..."; exit 1; } >&2
+	@$(PYTHON) -m venv $(VENV) \
+	|| { rm -rf $(VENV); echo; echo "Python cannot make a virtual environment. On Debian or Ubuntu: $(APT_LINE)"; exit 1; } >&2
+	@touch $@
+
+# dev.txt holds all of demo.txt in the same versions, so one environment serves both.
+$(VENV)/.stamp-demo: requirements/demo.txt pyproject.toml | $(VENV)/.stamp-venv
+	@[ $(VENV)/.stamp-dev -nt requirements/dev.txt ] || $(call install,demo)
+	@touch $@
+
+$(VENV)/.stamp-dev: requirements/dev.txt pyproject.toml | $(VENV)/.stamp-venv
+	@$(call install,dev)
+	@touch $@
+
+define install
+{ echo "installing requirements/$(1).txt into $(VENV) ..."; \
+  $(BIN)/python -m pip install --quiet --require-hashes -r requirements/$(1).txt; \
+  $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .; }
+endef

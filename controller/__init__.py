@@ -1,0 +1,38 @@
+"""Where does each rule live?
+
+gpuwarden starts billed GPU machines when a model is asked for, serves them at one fixed address, and keeps the duty to
+stop each of them until something outside proves that it is gone. Three kinds of knowledge run through the package and
+never stand in for one another:
+
+* requested: what the operator wrote or asked for (`settings`, a declaration). It says nothing about the world.
+* recorded: what our store committed (`store`). It says what we owe, not what exists.
+* observed: what a provider or a probe last answered (`providers.reading`, `upstreams.probe`, gathered by
+  `tasks.observer` into one frozen snapshot). What was not reported is None, and unknown never counts as absent.
+
+The folder says what code may do. Imports point down this list, and `make check` refuses any that do not:
+
+    __main__, cli                     an operator's words; talks to the daemon, or reads the store when it is down
+    daemon | up | demo                composition: builds, wires, starts, stops in order
+    gateway | api | tasks             bytes for clients | answers for operators | one pass each over the world
+    supervision                       the only loop: deadlines, wake-ups, heartbeat, backoff, failure limit
+    store | providers | upstreams     the only SQL | the only way to rent and stop | the model server on a machine
+    transport | http1                 the only httpx | a small HTTP/1.1 client for the hot path
+    settings | log | notify           the config file | log lines | the messages to systemd
+    core | clock | ids | emulators    rules without any effect | time | chance | stand-ins for the outside
+
+The life of a machine, and the file that rules each step:
+
+* may it start, which GPU type, which slot      core.decision, core.reconcile, core.policy, core.sizing, core.spend
+* who may act on it now                         core.lease (epochs), tasks.lease_keeper
+* the one hand that creates and stops           tasks.executor, through providers.writing
+* the one eye                                   tasks.observer, through providers.reading and upstreams.probe
+* is it serving                                 core.readiness
+* is it unused, looping, nobody's               core.idle, core.crash_loop, core.orphans and the task of each
+* which phase follows which                     core.lifecycle, one table
+* what is owed, and what ends the debt          core.obligation, core.evidence, tasks.obligation_settler
+* what was written down, for whom to read       tasks.evidence_writer (the evidence file), tasks.ledger_keeper (money)
+
+The invariants are not a document beside the code: the simulation in tests/ checks them after every step.
+"""
+
+__version__ = "0.1.0"
