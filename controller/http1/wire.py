@@ -1,0 +1,82 @@
+"""What may be asked of a wire, and how surely is it known what became of it?
+
+Three endings are told apart. Not connected: no byte was written, so the request may be sent again. Disconnected and
+overdue: it may have been carried out, so whoever asked must judge. Limits are given with each request, because a
+probe, a long poll and a stream of words have nothing in common. `Wire` is the seam for tests: they put an app in its
+place.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """One request. `None` as a limit means that there is none."""
+
+    method: str
+    url: str
+    headers: Headers = ()
+    body: bytes = b""
+    head_limit: timedelta | None = timedelta(seconds=30)
+    """From the last byte written to the end of the answer's head."""
+    silence_limit: timedelta | None = timedelta(seconds=30)
+    """Between two pieces of the body, while somebody is taking them."""
+
+
+class Incoming(Protocol):
+    """One answer. Whoever holds it closes it, on every path."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Headers:
+        """Names in lower case."""
+        ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes. Raises `Disconnected` or `Overdue` when it does not end as announced."""
+        ...
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body. Raises `TooLarge` beyond `limit` bytes."""
+        ...
+
+    def close(self) -> None:
+        """Gives the connection back if the body was read to its end, else aborts it. Any number of times."""
+        ...
+
+
+class Wire(Protocol):
+    async def send(self, request: Outgoing) -> Incoming:
+        """Raises `NotConnected`, `Disconnected` or `Overdue`."""
+        ...
+
+
+class WireError(Exception):
+    """The answer did not come, or not to its end."""
+
+    def __init__(self, detail: str, *, got_head: bool = False) -> None:
+        super().__init__(detail)
+        self.got_head = got_head
+
+
+class NotConnected(WireError):
+    """No byte of the request was written."""
+
+
+class Disconnected(WireError):
+    """The connection ended, or spoke no HTTP, after bytes were written."""
+
+
+class Overdue(WireError):
+    """A limit passed after bytes were written."""
+
+
+class TooLarge(WireError):
+    """The body is longer than the reader takes."""
