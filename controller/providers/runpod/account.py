@@ -1,0 +1,109 @@
+"""May we call the account now, and what did the call bring?
+
+Every call to the control plane goes through here, reading and writing alike, because the provider counts them
+together. After a 429, or a 503 that names a time, nothing is called until that time is over; a stop waits 300 s at
+most, since a machine that nobody wants bills meanwhile. If a stop was turned away, stops go first when the time is
+over: what was asked of us is fewer calls, and a listing is worth less than a stop.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from controller import __version__
+from controller.clock import Clock
+from controller.providers.errors import HeldBack
+from controller.providers.runpod.wire import instant_of, said_at
+from controller.transport import Answer, AsyncTransport, Http
+
+API_URL: Final = "https://api.runpod.io/v2"
+USER_AGENT: Final = f"gpuwarden/{__version__} (+controller)"
+
+STOP_WAIT_MAX: Final = timedelta(seconds=300)
+WAIT_MAX: Final = timedelta(days=1)  # the longest window that the provider counts calls in
+WAIT_MIN: Final = timedelta(seconds=1)
+WAIT_UNSAID: Final = timedelta(seconds=15)
+SECONDS_DIGITS_MAX: Final = 9
+STOPS_FIRST: Final = timedelta(seconds=5)
+
+USED_UP: Final = re.compile(r";\s*r=0\s*;\s*t=([0-9]{1,6})\b")
+
+
+class Kind(StrEnum):
+    READ = "read"
+    CREATE = "create"
+    STOP = "stop"
+
+
+def open_api(*, key: str, base_url: str = API_URL, transport: AsyncTransport | None = None) -> Http:
+    """The control plane's party. `base_url` is the one thing that tells an emulator from the real one."""
+    return Http(base_url, user_agent=USER_AGENT, bearer=key, transport=transport)
+
+
+def key_digest(key: str, salt: str) -> str:
+    """Tells whether the provider's key is another one than before, and nothing else about it (RP-43)."""
+    return hashlib.sha256(f"{len(salt)}:{salt}{key}".encode()).hexdigest()
+
+
+class Account:
+    """One account's calls, paced together."""
+
+    def __init__(self, http: Http, *, clock: Clock) -> None:
+        self.http = http
+        self.clock = clock
+        self._pace = Pace(clock)
+
+    async def call(self, kind: Kind, method: str, path: str, *, body: bytes | None = None) -> Answer:
+        """One attempt. Raises HeldBack (nothing sent), NotSent or OutcomeUnknown."""
+        self._pace.enter(kind)
+        answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
+        if answer.code == 429 or (answer.code == 503 and "retry-after" in answer.headers):
+            self._pace.slow_down(wait_asked(answer.headers, now=self.clock.now()))
+        return answer
+
+
+class Pace:
+    """When the next call of each kind may leave."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked_at = timedelta()
+        self._open_at = timedelta()
+        self._stop_turned_away = False
+
+    def enter(self, kind: Kind) -> None:
+        """Raises HeldBack with what is left of the wait."""
+        left = self._opens(kind) - self._clock.boot()
+        if left > timedelta():
+            self._stop_turned_away = self._stop_turned_away or kind is Kind.STOP
+            raise HeldBack(retry_after=left)
+        if kind is Kind.STOP:
+            self._stop_turned_away = False
+
+    def slow_down(self, wait: timedelta) -> None:
+        self._asked_at = self._clock.boot()
+        self._open_at = max(self._open_at, self._asked_at + wait)
+
+    def _opens(self, kind: Kind) -> timedelta:
+        if kind is Kind.STOP:
+            return min(self._open_at, self._asked_at + STOP_WAIT_MAX)
+        return self._open_at + (STOPS_FIRST if self._stop_turned_away else timedelta())
+
+
+def wait_asked(headers: Mapping[str, str], *, now: datetime) -> timedelta:
+    """How long we are asked to wait: `Retry-After` in seconds or as a date, else the used-up window's rest."""
+    asked = headers.get("retry-after", "").strip()
+    if asked.isascii() and asked.isdigit():
+        return _sensible(int(asked[:SECONDS_DIGITS_MAX]))
+    until = instant_of(asked)
+    if until is not None:
+        return _sensible((until - (said_at(headers) or now)).total_seconds())
+    windows = [int(rest) for rest in USED_UP.findall(headers.get("ratelimit", ""))]
+    return _sensible(max(windows)) if windows else WAIT_UNSAID
+
+
+def _sensible(seconds: float) -> timedelta:
+    return min(max(timedelta(seconds=seconds), WAIT_MIN), WAIT_MAX)

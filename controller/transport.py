@@ -1,0 +1,210 @@
+"""What do we know for sure about a call that we made?
+
+Three things can be known: the answer was read whole (`Answer`, whatever its number says), no byte of the request left
+(`NotSent`), or anything else (`OutcomeUnknown`): once sending began, a timeout, a reset or a torn body says nothing
+about what was done over there. A create depends on telling these apart, so nothing here repeats a call, follows a
+redirect or takes an answer in part, and a call asked to be fresh never leaves on a connection that the other side may
+have closed.
+
+The only place where httpx is known. Texts for people pass through `redacted`; no answer's body goes into one whole.
+"""
+
+import re
+import ssl
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+import httpx
+
+AsyncTransport = httpx.AsyncBaseTransport
+"""The seam: real sockets, or in process to an app."""
+
+MIB: Final = 1024 * 1024
+CONNECT_LIMIT: Final = timedelta(seconds=10)
+# A connection idle for longer may be dead without saying so; one that answered a moment ago rarely is (RP-7).
+KEEPALIVE_LIMIT: Final = timedelta(seconds=5)
+CONNECTIONS_MAX: Final = 64
+DETAIL_LENGTH_MAX: Final = 512
+SECRET_LENGTH_MIN: Final = 4
+
+
+class TransportError(Exception):
+    """The call brought no answer. The text is ours or redacted."""
+
+
+class NotSent(TransportError):
+    """No byte of the request left: nothing was done there, for certain."""
+
+
+class OutcomeUnknown(TransportError):
+    """The request left, in part or whole, and no whole answer came back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer. A 3xx is an answer like any other."""
+
+    code: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes = field(repr=False)
+    """Never logged: providers echo environments in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLimits:
+    """How long one call may take in all, and how much of an answer is read."""
+
+    whole: timedelta = timedelta(seconds=30)
+    body_bytes: int = 16 * MIB
+
+    def phases(self) -> httpx.Timeout:
+        whole = self.whole.total_seconds()
+        connect = min(CONNECT_LIMIT.total_seconds(), whole)
+        return httpx.Timeout(connect=connect, pool=connect, read=whole, write=whole)
+
+
+class Http:
+    """One party that we speak to, with the headers that it alone gets.
+
+    `bearer` goes with every call and nowhere else: paths are appended to `base_url`, redirects are answers, and proxies
+    named in the environment are not used. With an empty `base_url` each call gives a full URL, and there is no bearer.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        user_agent: str,
+        bearer: str | None = None,
+        limits: CallLimits | None = None,
+        transport: AsyncTransport | None = None,
+    ) -> None:
+        if bearer is not None and not base_url:
+            raise ValueError("a credential needs the one address that it is for")
+        self._base_url = base_url.rstrip("/")
+        self._bearer = bearer
+        self._limits = limits or CallLimits()
+        headers = {"user-agent": user_agent, "accept-encoding": "identity"}
+        if bearer is not None:
+            headers["authorization"] = f"Bearer {bearer}"
+        self._pooled, self._single = self._clients(headers, transport)
+
+    def _clients(
+        self, headers: dict[str, str], transport: AsyncTransport | None
+    ) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+        if transport is None:
+            trusted = httpx.create_ssl_context(trust_env=False)
+            pooled, single = _sockets(trusted, kept=CONNECTIONS_MAX), _sockets(trusted, kept=0)
+        else:
+            pooled = single = transport
+        phases = self._limits.phases()
+        return (
+            httpx.AsyncClient(headers=headers, timeout=phases, transport=pooled, trust_env=False),
+            httpx.AsyncClient(headers=headers, timeout=phases, transport=single, trust_env=False),
+        )
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        fresh: bool = False,
+    ) -> Answer:
+        """One attempt. Raises NotSent or OutcomeUnknown, chained from what httpx raised; cancellation passes through.
+
+        `fresh` uses a new connection and closes it after: only then does a reset mean that the request had left.
+        """
+        client = self._single if fresh else self._pooled
+        extra = dict(headers or {})
+        if body is not None:
+            extra["content-type"] = "application/json"
+        try:
+            with anyio.fail_after(self._limits.whole.total_seconds()):
+                return await self._attempt(client, method, path, extra, body)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise NotSent(self._said(error)) from error
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+            raise NotSent(self._said(error)) from error
+        except TimeoutError as error:
+            raise OutcomeUnknown(f"no whole answer within {self._limits.whole.total_seconds():g} s") from error
+        except httpx.HTTPError as error:
+            raise OutcomeUnknown(self._said(error)) from error
+
+    async def _attempt(
+        self, client: httpx.AsyncClient, method: str, path: str, headers: dict[str, str], body: bytes | None
+    ) -> Answer:
+        async with client.stream(
+            method, f"{self._base_url}{path}", headers=headers, content=body, follow_redirects=False
+        ) as response:
+            return Answer(
+                code=response.status_code,
+                headers={name.lower(): value for name, value in response.headers.items()},
+                body=await self._bounded(response),
+            )
+
+    async def _bounded(self, response: httpx.Response) -> bytes:
+        read = bytearray()
+        async for chunk in response.aiter_bytes():
+            read += chunk
+            if len(read) > self._limits.body_bytes:
+                raise OutcomeUnknown(f"the answer is larger than {self._limits.body_bytes} bytes")
+        return bytes(read)
+
+    def _said(self, error: Exception) -> str:
+        return self.redacted(f"{type(error).__name__}: {error}")
+
+    def redacted(self, text: str, *, secrets: Iterable[str] = ()) -> str:
+        """`text` for people, without our own key and the given `secrets`."""
+        return redacted(text, secrets=(*secrets, self._bearer or ""))
+
+    def carries_key(self, text: str) -> bool:
+        """Is our own key anywhere in this text? Asked before something is sent that others can read."""
+        return self._bearer is not None and self._bearer in text
+
+    async def aclose(self) -> None:
+        # A connection that cannot even be closed politely is gone: nothing is owed to it.
+        with suppress(httpx.HTTPError, OSError):
+            await self._pooled.aclose()
+        with suppress(httpx.HTTPError, OSError):
+            await self._single.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _sockets(trusted: ssl.SSLContext, *, kept: int) -> AsyncTransport:
+    limits = httpx.Limits(
+        max_connections=CONNECTIONS_MAX,
+        max_keepalive_connections=kept,
+        keepalive_expiry=KEEPALIVE_LIMIT.total_seconds(),
+    )
+    return httpx.AsyncHTTPTransport(verify=trusted, trust_env=False, limits=limits)
+
+
+HIDDEN: Final = "[hidden]"
+# Shapes that are never anything but a key, whoever's it is: one's own may be met in another's words.
+KEY_SHAPES: Final = re.compile(
+    r"(?i)(?<=bearer )\S+|(?<=bearer%20)\S+|(?<=api_key=)[^\s&\"']+|\b(?:rpa|hf|sk)[_-][A-Za-z0-9_-]{8,}"
+)
+
+
+def redacted(text: str, *, secrets: Iterable[str] = ()) -> str:
+    """`text` on one printable line of at most 512 characters, with keys and the given secrets taken out."""
+    for secret in sorted({secret for secret in secrets if len(secret) >= SECRET_LENGTH_MIN}, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    text = KEY_SHAPES.sub(HIDDEN, text)
+    line = "".join(char if char.isprintable() else " " for char in text[: DETAIL_LENGTH_MAX * 4])
+    return " ".join(line.split())[:DETAIL_LENGTH_MAX]

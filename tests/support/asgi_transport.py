@@ -1,0 +1,134 @@
+"""How does a test speak to an app without a socket, and still meet the faults of one?
+
+An httpx transport that calls an ASGI app in its own task on the caller's loop, so that it runs on virtual time. The app
+may call `scope["extensions"]["gpuwarden.abort"]()` to cut the connection: before its answer began the caller sees a
+disconnect without a response, after that a body that ends early; the app itself runs on, as behind a real server. When
+the caller gives up, the app's task is cancelled, and what still asks sees `http.disconnect`. Bodies are whole on both
+ways; nothing is streamed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+import httpx
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+ABORT: Final = "gpuwarden.abort"
+
+
+class AsgiTransport(httpx.AsyncBaseTransport):
+    """`refusing = True` stands for a port on which nobody listens."""
+
+    def __init__(self, app: App, *, client: tuple[str, int] = ("127.0.0.1", 50000)) -> None:
+        self.refusing = False
+        self._app = app
+        self._client = client
+        self._running: set[asyncio.Future[None]] = set()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.refusing:
+            raise httpx.ConnectError("nobody listens", request=request)
+        exchange = _Exchange(await request.aread())
+        scope = _scope(request, client=self._client, abort=exchange.abort)
+        task = asyncio.ensure_future(self._app(scope, exchange.receive, exchange.send))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        task.add_done_callback(lambda _: exchange.ended.set())
+        try:
+            await exchange.ended.wait()
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        finally:
+            exchange.gone.set()
+        return exchange.response(request, failure=task.exception() if task.done() else None)
+
+    async def aclose(self) -> None:
+        for task in self._running:
+            task.cancel()
+
+
+class _Exchange:
+    """One request and its answer, as far as it came."""
+
+    def __init__(self, body: bytes) -> None:
+        self.ended = asyncio.Event()
+        self.gone = asyncio.Event()
+        self._body: bytes | None = body
+        self._start: Message | None = None
+        self._chunks: list[bytes] = []
+        self._complete = False
+        self._cut = False
+
+    async def receive(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        if self._cut or self._complete:
+            return
+        if message["type"] == "http.response.start":
+            self._start = message
+        elif message["type"] == "http.response.body":
+            self._chunks.append(bytes(message.get("body", b"")))
+            if not message.get("more_body", False):
+                self._complete = True
+                self.ended.set()
+
+    def abort(self) -> None:
+        if not self._complete:
+            self._cut = True
+            self.ended.set()
+
+    def response(self, request: httpx.Request, *, failure: BaseException | None) -> httpx.Response:
+        if self._start is None:
+            if failure is not None and not self._cut:
+                raise failure
+            raise httpx.RemoteProtocolError("disconnected without a response", request=request)
+        return httpx.Response(
+            self._start["status"],
+            headers=[(name, value) for name, value in self._start.get("headers", [])],
+            stream=_Body(self._chunks, complete=self._complete),
+            request=request,
+        )
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, chunks: list[bytes], *, complete: bool) -> None:
+        self._chunks = chunks
+        self._complete = complete
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+        if not self._complete:
+            raise httpx.RemoteProtocolError("the body ended early")
+
+
+def _scope(request: httpx.Request, *, client: tuple[str, int], abort: Callable[[], None]) -> Scope:
+    raw_path, _, query = request.url.raw_path.partition(b"?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": request.url.scheme,
+        "path": request.url.path,
+        "raw_path": raw_path,
+        "root_path": "",
+        "query_string": query,
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+        "client": client,
+        "server": (request.url.host, request.url.port or 80),
+        "extensions": {ABORT: abort},
+        "state": {},
+    }
