@@ -8,9 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# A packager's environment may bring its own build settings; these hold here.
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-export PYTHONDONTWRITEBYTECODE =
 
 APT_LINE := sudo apt install python3 python3-venv
 
