@@ -1,0 +1,149 @@
+"""How does one ASGI application answer as Runpod's API, its proxy and the tests' own surface?
+
+By the path. Faults are ordered for the first two only. A call that was delayed takes effect at its time though its
+client has gone, as at a real provider: that is what makes an unanswered create dangerous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import Any, Final
+
+import anyio
+
+from controller.emulators.exchange import (
+    Answer,
+    App,
+    ConnectionCut,
+    Exchange,
+    Headers,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    ToClient,
+    break_off,
+    give,
+    read_request,
+    while_client_stays,
+)
+from controller.emulators.runpod import api, proxy
+from controller.emulators.runpod.emulator import WINDOWS, Call, Emulator
+from controller.emulators.runpod.faults import Deed
+from controller.emulators.runpod.graphql import answer_graphql
+from controller.emulators.runpod.logs import LOGS_PATH, stream_logs
+from controller.emulators.runpod.spoiling import spoil
+from controller.emulators.runpod.surface import control_answer
+
+_QUOTAS: Final = {"minute": 1000, "hour": 30_000, "day": 500_000}
+
+
+def build_app(emulator: Emulator) -> App:
+    """The ASGI application over this emulator."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])
+        request = await read_request(scope, receive)
+        if request is None:
+            return
+
+        async def work() -> None:
+            try:
+                await _answer(emulator, request, send)
+            except ConnectionCut:
+                break_off(scope)
+
+        await while_client_stays(receive, work)
+
+    return app
+
+
+async def _answer(emulator: Emulator, request: Request, send: Send) -> None:
+    now = emulator.settle()
+    if request.path.startswith("/_emulator"):
+        exchange = ToClient(send, extra=list)
+        await give(exchange, control_answer(emulator, request))
+        return
+    deed = emulator.faults.take(request, lambda pod_id: _name_of(emulator, pod_id))
+    if request.path.startswith("/proxy/"):
+        exchange = ToClient(send, extra=lambda: [("server", "cloudflare"), ("date", _date(emulator))])
+        await _with_fault(deed, lambda to: proxy.pass_on(emulator, request, to), exchange)
+        return
+    call = emulator.open_call(request, now)
+    request_id = f"req_{emulator.new_id()}"
+    exchange = ToClient(send, extra=lambda: _api_headers(emulator, request_id))
+    try:
+        await _api(emulator, request, call, deed, exchange)
+    finally:
+        call.status = exchange.status
+
+
+def _name_of(emulator: Emulator, pod_id: str) -> str | None:
+    pod = emulator.pods.get(pod_id)
+    return pod.name if pod is not None else None
+
+
+async def _with_fault(deed: Deed | None, act: Callable[[Exchange], Any], exchange: Exchange) -> None:
+    if deed is None:
+        await act(exchange)
+        return
+    await anyio.sleep(deed.delay)
+    await spoil(deed, act, exchange)
+
+
+async def _api(emulator: Emulator, request: Request, call: Call, deed: Deed | None, exchange: Exchange) -> None:
+    bend = deed or Deed()
+
+    def respond(now: float) -> Answer:
+        ask = api.Ask(emulator=emulator, request=request, now=now, ignore=bend.ignore, omit=bend.omit)
+        answer = answer_graphql(ask) if request.path == "/graphql" else api.respond(ask)
+        if answer.effect != "none":
+            call.effect, call.pod = answer.effect, answer.pod
+        return answer
+
+    async def act(to: Exchange) -> None:
+        if LOGS_PATH.fullmatch(request.path) and request.method == "GET":
+            await stream_logs(api.Ask(emulator=emulator, request=request, now=emulator.now()), to)
+        else:
+            await give(to, respond(emulator.settle()))
+
+    if bend.delay > 0:
+        await _wait_or_leave_it_to_happen(emulator, bend, respond)
+    await spoil(bend, act, exchange)
+
+
+async def _wait_or_leave_it_to_happen(emulator: Emulator, deed: Deed, respond: Callable[[float], Answer]) -> None:
+    due = emulator.now() + deed.delay
+    happens = deed.effect or (deed.answer is None and deed.hang is None and deed.drop != "before")
+    try:
+        await anyio.sleep(deed.delay)
+    except anyio.get_cancelled_exc_class():
+        if happens:
+            emulator.later(due, lambda at: _discard(respond(at)))
+        raise
+
+
+def _discard(_: Answer) -> None:
+    """Nobody is left to hear it."""
+
+
+def _date(emulator: Emulator) -> str:
+    return formatdate(emulator.now() + emulator.settings.clock_offset_seconds, usegmt=True)
+
+
+def _api_headers(emulator: Emulator, request_id: str) -> Headers:
+    now = emulator.now()
+    left, policy = [], []
+    for name, seconds in WINDOWS.items():
+        quota = _QUOTAS[name]
+        used = emulator.calls_since(now - now % seconds, window=name)
+        left.append(f'"{name}";r={max(0, quota - used)};t={int(seconds - now % seconds)}')
+        policy.append(f'"{name}";q={quota};w={seconds}')
+    return [
+        ("date", _date(emulator)),
+        ("x-request-id", request_id),
+        ("ratelimit", ", ".join(left)),
+        ("ratelimit-policy", ", ".join(policy)),
+    ]

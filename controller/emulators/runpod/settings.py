@@ -1,0 +1,213 @@
+"""How does this emulated Runpod behave?
+
+Values that tests and the demo change while it runs. A change is checked as a whole before any of it is taken; what is
+wrong is named by its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+Stock = dict[str, int | str]
+Prices = dict[str, dict[str, float]]
+
+LEVELS = ("NONE", "LOW", "MEDIUM", "HIGH")
+ECHOES = ("full", "none", "resolved")
+
+
+class BadControl(Exception):
+    """A control call names something that does not exist or has the wrong shape."""
+
+    def __init__(self, *, key: str, why: str) -> None:
+        super().__init__(f"{key}: {why}")
+        self.key = key
+        self.why = why
+
+
+@dataclass(slots=True, kw_only=True)
+class Settings:
+    """Seconds, US dollars, gigabytes. What already exists keeps the lags and boot times it was made with."""
+
+    list_lag_seconds: float = 0.0
+    """A new pod is missing from listings for so long."""
+    get_lag_seconds: float = 0.0
+    """A new pod answers 404 for so long."""
+    stop_lag_seconds: float = 0.0
+    """A pod is still shown for so long after its deletion was accepted."""
+    page_size: int = 1000
+    """Most pods a page of a listing holds, whatever `limit` says."""
+    boot_seconds: float = 20.0
+    """From creation to a running container."""
+    ready_seconds: float = 30.0
+    """From a running container to a model server that answers."""
+    token_rate: float = 50.0
+    """Words a second that a model server writes."""
+    stock: Stock = field(default_factory=dict)
+    """GPUs left per type, or a level (NONE, LOW, MEDIUM, HIGH); a type that is not named has plenty."""
+    prices: Prices = field(default_factory=dict)
+    """USD per GPU-hour that replace the catalog's: {type: {"secure": …, "community": …}}."""
+    price_jump: float = 1.0
+    """Factor between the catalog's price and what a new pod really costs."""
+    balance: float = 1000.0
+    """USD on the account. Read it in the truth; it falls while pods bill."""
+    provisioning: bool = True
+    """False: RUNNING is said from the moment of creation, as was seen in August 2026."""
+    echo_env: str = "full"
+    """`full`: environments are shown as sent; `none`: as empty; `resolved`: with the secrets' values."""
+    substitute_secrets: bool = True
+    """False: the model server gets the literal references."""
+    started_at_moves: bool = False
+    """True: `startedAt` moves when a container restarts by itself."""
+    delete_stops_billing: bool = True
+    """False: a deleted pod bills on, though it is shown no more."""
+    billing_delay_seconds: float = 0.0
+    """What the billing records leave out at their end."""
+    billing_quantum_seconds: float = 0.0
+    """Seconds are billed in steps of this, rounded up."""
+    injected_key_may_delete: bool = True
+    """Whether the key that each pod gets may end that pod."""
+    clock_offset_seconds: float = 0.0
+    """Runpod's clock is ahead by so much: Date headers and times in answers."""
+    secrets: dict[str, str] = field(default_factory=dict)
+    """Name to value."""
+    exec: dict[str, list[str]] = field(default_factory=dict)
+    """A program to run behind pods, per image or `*`; `{port}` and `{model}` are filled in. Empty: the emulated one."""
+    account: str = "main"
+    """Whose pods the API shows; a pod belongs to the account that was set at its creation."""
+    api_key: str | None = None
+    """The only key the API takes; None: any."""
+
+
+def changed(settings: Settings, change: dict[str, Any]) -> Settings:
+    """The settings after `change`. Raises BadControl; `settings` itself is not touched."""
+    values = {entry.name: getattr(settings, entry.name) for entry in fields(settings)}
+    for key, value in change.items():
+        if key not in _READ:
+            raise BadControl(key=key, why="there is no such setting")
+        values[key] = _READ[key](key, value)
+    return Settings(**values)
+
+
+def number(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadControl(key=key, why="must be a number")
+    return float(value)
+
+
+def not_negative(key: str, value: object) -> float:
+    if (read := number(key, value)) < 0:
+        raise BadControl(key=key, why="must not be negative")
+    return read
+
+
+def positive(key: str, value: object) -> float:
+    if (read := number(key, value)) <= 0:
+        raise BadControl(key=key, why="must be more than 0")
+    return read
+
+
+def flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise BadControl(key=key, why="must be true or false")
+    return value
+
+
+def text(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise BadControl(key=key, why="must be a text")
+    return value
+
+
+def table(key: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadControl(key=key, why="must be an object")
+    return value
+
+
+def texts(key: str, value: object) -> dict[str, str]:
+    read = table(key, value)
+    if not all(isinstance(entry, str) for entry in read.values()):
+        raise BadControl(key=key, why="must hold texts")
+    return read
+
+
+def word_of(words: tuple[str, ...]) -> Callable[[str, object], str]:
+    def read(key: str, value: object) -> str:
+        if value not in words:
+            raise BadControl(key=key, why=f"must be one of {', '.join(words)}")
+        return str(value)
+
+    return read
+
+
+def whole(key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadControl(key=key, why="must be a whole number, not negative")
+    return value
+
+
+def _page_size(key: str, value: object) -> int:
+    if not 1 <= (read := whole(key, value)) <= 1000:
+        raise BadControl(key=key, why="must be from 1 to 1000")
+    return read
+
+
+def _stock(key: str, value: object) -> Stock:
+    read = table(key, value)
+    for gpu, left in read.items():
+        if left not in LEVELS:
+            whole(f"{key}.{gpu}", left)
+    return read
+
+
+def _prices(key: str, value: object) -> Prices:
+    read: Prices = {}
+    for gpu, price in table(key, value).items():
+        if isinstance(price, dict):
+            read[gpu] = {cloud: not_negative(f"{key}.{gpu}.{cloud}", usd) for cloud, usd in price.items()}
+        else:
+            usd = not_negative(f"{key}.{gpu}", price)
+            read[gpu] = {"secure": usd, "community": usd}
+    return read
+
+
+def _programs(key: str, value: object) -> dict[str, list[str]]:
+    read = table(key, value)
+    for image, argv in read.items():
+        if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+            raise BadControl(key=f"{key}.{image}", why="must be a list of texts")
+    return read
+
+
+def _key_or_none(key: str, value: object) -> str | None:
+    return None if value is None else text(key, value)
+
+
+_READ: dict[str, Callable[[str, object], object]] = {
+    "list_lag_seconds": not_negative,
+    "get_lag_seconds": not_negative,
+    "stop_lag_seconds": not_negative,
+    "page_size": _page_size,
+    "boot_seconds": not_negative,
+    "ready_seconds": not_negative,
+    "token_rate": positive,
+    "stock": _stock,
+    "prices": _prices,
+    "price_jump": positive,
+    "balance": number,
+    "provisioning": flag,
+    "echo_env": word_of(ECHOES),
+    "substitute_secrets": flag,
+    "started_at_moves": flag,
+    "delete_stops_billing": flag,
+    "billing_delay_seconds": not_negative,
+    "billing_quantum_seconds": not_negative,
+    "injected_key_may_delete": flag,
+    "clock_offset_seconds": number,
+    "secrets": texts,
+    "exec": _programs,
+    "account": text,
+    "api_key": _key_or_none,
+}
