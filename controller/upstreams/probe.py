@@ -1,0 +1,196 @@
+"""Does the model server at this address serve, and only to those who hold its key?
+
+Asked from outside, as a client would reach it. A machine is ready when it answers its health path, turns away a
+caller without a key, turns away the literal text of the secret reference (a provider that did not replace it would
+have made that the key, and everybody can read it), and tells no wrong name. Names are known from vLLM's open metrics
+or with a probe credential; else they are unknown, which blocks nothing here.
+
+What the provider's proxy says of itself is kept apart from what the server says: a proxy that turns away our kind of
+client (403 with its code 1010, or a page) says nothing about a key. Silence, and the proxy's own 52x, are unknown.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from controller.clock import Clock
+from controller.core.readiness import Verdict
+from controller.transport import MIB, Answer, AsyncTransport, CallLimits, Http, TransportError, redacted
+from controller.upstreams.stats import served_names
+
+USER_AGENT: Final = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
+)
+"""The pod proxy turns common libraries away (403, code 1010); browsers pass (seen 2026-10)."""
+PROBE_LIMITS: Final = CallLimits(whole=timedelta(seconds=10), body_bytes=MIB)
+NAMES_MAX: Final = 64
+PROXY_CODE: Final = re.compile(rb"\b1010\b")
+
+Server = Literal["vllm", "llama_cpp"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTarget:
+    """One model server. `endpoint` ends in `/v1/`."""
+
+    endpoint: str
+    server: Server
+    secret_reference: str | None = None
+    """The literal text that the provider should have replaced with the key."""
+    credential: str | None = field(default=None, repr=False)
+    """The server's key, if the operator lets us hold it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What one probe came to."""
+
+    verdict: Verdict
+    served: tuple[str, ...] | None
+    """The names it serves by; None: it did not tell."""
+    detail: str
+    observed_at: datetime
+
+
+def open_prober(*, clock: Clock, transport: AsyncTransport | None = None) -> "HttpProber":
+    return HttpProber(Http("", user_agent=USER_AGENT, limits=PROBE_LIMITS, transport=transport), clock=clock)
+
+
+class HttpProber:
+    """Probes any number of model servers. Allocates nothing and costs no tokens."""
+
+    def __init__(self, http: Http, *, clock: Clock) -> None:
+        self._http = http
+        self._clock = clock
+
+    async def probe(self, target: ProbeTarget) -> Probe:
+        """Never raises for what the server does; each call has its own limit."""
+        try:
+            verdict, detail, served = Verdict.READY, "serves", await self._serves(target)
+        except _Ended as ended:
+            verdict, detail, served = ended.verdict, ended.detail, None
+        except TransportError as error:
+            verdict, detail, served = Verdict.UNREACHABLE, str(error), None
+        secrets = () if target.credential is None else (target.credential,)
+        return Probe(
+            verdict=verdict, served=served, detail=redacted(detail, secrets=secrets), observed_at=self._clock.now()
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _serves(self, target: ProbeTarget) -> tuple[str, ...] | None:
+        """The names it serves by. Raises _Ended with the first thing that is not as it must be."""
+        root = target.endpoint.removesuffix("/").removesuffix("/v1")
+        await self._healthy(root)
+        guarded = await self._guarded(root, target.server)
+        if target.secret_reference is not None:
+            answer = await self._get(guarded, bearer=target.secret_reference)
+            if _opens(guarded, answer):
+                raise _Ended(Verdict.SECRET_UNSUBSTITUTED, "the literal secret reference opens it")
+            _must_refuse(answer)
+        if target.credential is not None:
+            return await self._names_by_key(root, guarded, target.credential)
+        return await self._names_by_metrics(root) if target.server == "vllm" else None
+
+    async def _healthy(self, root: str) -> None:
+        answer = await self._get(f"{root}/health")
+        if answer.code != 200:
+            raise _Ended(Verdict.NOT_READY, f"/health answered {answer.code}")
+
+    async def _guarded(self, root: str, server: Server) -> str:
+        """A path that turns away callers without a key; older llama.cpp shows its models to all and guards the rest."""
+        paths = (f"{root}/v1/models", f"{root}/props") if server == "llama_cpp" else (f"{root}/v1/models",)
+        for path in paths:
+            answer = await self._get(path)
+            if not _opens(path, answer):
+                _must_refuse(answer)
+                return path
+        raise _Ended(Verdict.UNPROTECTED, "it answers a caller without a key")
+
+    async def _names_by_key(self, root: str, guarded: str, credential: str) -> tuple[str, ...] | None:
+        path = f"{root}/v1/models"
+        if guarded != path:
+            _must_accept(await self._get(guarded, bearer=credential))
+        answer = await self._get(path, bearer=credential)
+        _must_accept(answer)
+        return _listed(answer.body)
+
+    async def _names_by_metrics(self, root: str) -> tuple[str, ...] | None:
+        """Unknown rather than an end: a server may hide its metrics and serve well."""
+        try:
+            answer = await self._get(f"{root}/metrics")
+        except (TransportError, _Ended):
+            return None
+        return served_names(answer.body.decode("utf-8", errors="replace")) if answer.code == 200 else None
+
+    async def _get(self, url: str, *, bearer: str | None = None) -> Answer:
+        """An answer of the server's own. Raises _Ended for one of the proxy's."""
+        headers = {} if bearer is None else {"authorization": f"Bearer {bearer}"}
+        answer = await self._http.call("GET", url, headers=headers)
+        if answer.code == 403 and _is_of_proxy(answer):
+            raise _Ended(Verdict.PROXY_REFUSED, "the proxy turns this client away")
+        if 520 <= answer.code <= 530:
+            raise _Ended(Verdict.UNREACHABLE, f"the proxy got no answer ({answer.code})")
+        return answer
+
+
+class _Ended(Exception):
+    """The probe's way out; no failure of ours."""
+
+    def __init__(self, verdict: Verdict, detail: str) -> None:
+        super().__init__(detail)
+        self.verdict = verdict
+        self.detail = detail
+
+
+def _must_refuse(answer: Answer) -> None:
+    if answer.code not in {401, 403}:
+        raise _Ended(Verdict.NOT_READY, f"a call that must be refused was answered {answer.code}")
+
+
+def _must_accept(answer: Answer) -> None:
+    if answer.code in {401, 403}:
+        raise _Ended(Verdict.REFUSED, "the probe credential is refused")
+    if answer.code != 200:
+        raise _Ended(Verdict.NOT_READY, f"a call with the credential was answered {answer.code}")
+
+
+def _opens(url: str, answer: Answer) -> bool:
+    """The server's own 200, with what is asked for in it: a page that somebody else put there opens nothing."""
+    content = _json(answer.body) if answer.code == 200 else None
+    if url.endswith("/models"):
+        return isinstance(content, dict) and isinstance(content.get("data"), list)
+    return isinstance(content, dict)
+
+
+def _is_of_proxy(answer: Answer) -> bool:
+    kind = answer.headers.get("content-type", "").lower()
+    start = answer.body[:4096].lower()
+    return "html" in kind or b"<html" in start or b"<!doctype" in start or PROXY_CODE.search(start) is not None
+
+
+def _listed(body: bytes) -> tuple[str, ...] | None:
+    listed = _json(body)
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(entries, list):
+        return None
+    return tuple(_ids(entries)) or None
+
+
+def _ids(entries: list[Any]) -> Iterator[str]:
+    for entry in entries[:NAMES_MAX]:
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str):
+            yield entry["id"]
+
+
+def _json(body: bytes) -> Any:
+    """None for anything that is no JSON object or list."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None
