@@ -1,0 +1,42 @@
+"""What time is it, and how long has it been?
+
+The one seam for time. `now` is UTC and never goes back within a process (HC-33); `boot` is a span that nobody sets and
+that counts suspended time; waiting is done by anyio alone, so that a test's loop can move time.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """UTC, never earlier than a value given before."""
+        ...
+
+    def boot(self) -> timedelta:
+        """Time since some fixed start, suspension included; not settable."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def __init__(self) -> None:
+        self._latest = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        self._latest = max(self._latest, datetime.now(UTC))
+        return self._latest
+
+    def boot(self) -> timedelta:
+        return timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
+def to_ms(instant: datetime) -> int:
+    """Milliseconds since 1970 UTC: how the store and the wire write an instant."""
+    return round(instant.timestamp() * 1000)
+
+
+def from_ms(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, tz=UTC)

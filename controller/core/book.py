@@ -1,0 +1,136 @@
+"""What do we hold on record, all of it, at one moment?
+
+An immutable value renewed after each commit; passes read it instead of the store. It holds what is open: live
+deployments and those of recent memory, open obligations, leases, and what is remembered of each model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from controller.core.crash_loop import Starts
+from controller.core.deployment import Create, Record
+from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId, ObligationId, Owner, RequestId, ResourceKey, Scope
+from controller.core.lease import Lease
+from controller.core.lifecycle import LIVE
+from controller.core.obligation import Obligation
+from controller.core.orphans import Sighting
+from controller.core.spend import Reservation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The last start that failed: told to everyone who waited for it. `seq` is its evidence line's."""
+
+    deployment: DeploymentId
+    reason: str
+    at: datetime
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMemory:
+    """What is remembered of one model across its deployments and our restarts."""
+
+    model: str
+    failures: int = 0
+    """Failed starts in a row."""
+    hold_reason: str | None = None
+    hold_until: datetime | None = None
+    """`None` with a reason: held until an operator or a changed config ends it."""
+    hold_fingerprint: str | None = None
+    rounds: int = 0
+    """Rounds in a row in which every offer was refused."""
+    next_round_at: datetime | None = None
+    round_detail: str | None = None
+    cold_start: timedelta | None = None
+    failure: Failure | None = None
+    starts: tuple[datetime, ...] = ()
+    """Creates that were accepted or unanswered, of the last day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountTrust:
+    """Is the account that we look at still the one that holds what we made (RP-43)?"""
+
+    digest: str | None = None
+    trusted: bool = True
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    name: str
+    subject: str
+    since: datetime
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """One moment of the store. Mappings are not to be written to."""
+
+    owner: Owner
+    scope: Scope
+    records: Mapping[DeploymentId, Record] = field(default_factory=dict)
+    creates: Mapping[RequestId, Create] = field(default_factory=dict)
+    obligations: Mapping[ObligationId, Obligation] = field(default_factory=dict)
+    leases: Mapping[DeploymentId, Lease] = field(default_factory=dict)
+    memories: Mapping[str, ModelMemory] = field(default_factory=dict)
+    starts: Mapping[DeploymentId, Starts] = field(default_factory=dict)
+    sightings: Mapping[ResourceKey, Sighting] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    """Those of open deployments and of the current UTC day."""
+    settled: Mapping[ResourceKey, datetime] = field(default_factory=dict)
+    """Keys whose obligation was discharged lately, and when: seen again, they are owed again."""
+    alarms: Mapping[tuple[str, str], Alarm] = field(default_factory=dict)
+    account: AccountTrust = field(default_factory=AccountTrust)
+    epoch_latest: int = 0
+    seq_latest: int = 0
+    hash_latest: str = ""
+    mark: datetime | None = None
+    """The latest instant ever witnessed; the clock may not read less for a create."""
+
+    def memory(self, model: str) -> ModelMemory:
+        return self.memories.get(model) or ModelMemory(model=model)
+
+    def live(self, model: str | None = None) -> tuple[Record, ...]:
+        """Deployments that occupy a slot, in order of declaration."""
+        found = (r for r in self.records.values() if r.phase in LIVE and model in {None, r.model})
+        return tuple(sorted(found, key=lambda record: (record.declared_at, record.id)))
+
+    def occupant(self, model: str, slot: int) -> Record | None:
+        return next((record for record in self.live(model) if record.slot == slot), None)
+
+    def duties(self, deployment: DeploymentId) -> tuple[Obligation, ...]:
+        """Its open obligations."""
+        return tuple(duty for duty in self.obligations.values() if duty.deployment == deployment and duty.open)
+
+    def owed(self) -> tuple[Obligation, ...]:
+        """Obligations whose stop is wanted and unproven, oldest first."""
+        return tuple(sorted((d for d in self.obligations.values() if d.due), key=lambda d: (d.due_at, d.id)))
+
+    def held_keys(self) -> frozenset[ResourceKey]:
+        """Exact keys that a record or an open obligation of ours holds."""
+        keys = [record.key for record in self.records.values() if record.phase in LIVE]
+        keys += [duty.key for duty in self.obligations.values() if duty.open]
+        return frozenset(key for key in keys if key is not None)
+
+
+def reasons_that_fail_a_start() -> frozenset[StopReason]:
+    """Stop reasons that say: this start came to nothing (RP-32)."""
+    return frozenset(
+        {
+            StopReason.CRASH_LOOP,
+            StopReason.STARTUP_DEADLINE,
+            StopReason.KEY_REFUSED,
+            StopReason.UNPROTECTED,
+            StopReason.SECRET_UNSUBSTITUTED,
+            StopReason.SERVED_MODEL_MISMATCH,
+            StopReason.POD_EXITED,
+            StopReason.POD_ERROR,
+            StopReason.ZERO_GPU,
+            StopReason.WRONG_RESOURCE,
+        }
+    )

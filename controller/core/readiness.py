@@ -1,0 +1,51 @@
+"""May clients be sent to this resource?
+
+The provider's word is never readiness; our own probe is. Ready means: it answers, refuses a caller without a key,
+refuses the literal secret reference as a key, and does not serve another name than the one declared (design, section
+2). An unknown name does not block, and an unknown answer changes nothing: neither ready nor unready.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controller.core.evidence import StopReason
+
+
+class Verdict(StrEnum):
+    """What one probe of a model server came to."""
+
+    READY = "ready"
+    NOT_READY = "not-ready"
+    REFUSED = "refused"
+    UNPROTECTED = "unprotected"
+    SECRET_UNSUBSTITUTED = "secret-unsubstituted"
+    PROXY_REFUSED = "proxy-refused"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """`ready` is `None` where nothing is known; `stop` says that it must not serve at all."""
+
+    ready: bool | None
+    stop: StopReason | None = None
+
+
+UNFIT = {
+    Verdict.REFUSED: StopReason.KEY_REFUSED,
+    Verdict.UNPROTECTED: StopReason.UNPROTECTED,
+    Verdict.SECRET_UNSUBSTITUTED: StopReason.SECRET_UNSUBSTITUTED,
+}
+
+
+def assess(verdict: Verdict, served: tuple[str, ...] | None, *, expected: str) -> Assessment:
+    """Judge one probe. `served` is `None` where the server told no names."""
+    if (stop := UNFIT.get(verdict)) is not None:
+        return Assessment(ready=False, stop=stop)
+    if verdict in {Verdict.UNREACHABLE, Verdict.PROXY_REFUSED}:
+        return Assessment(ready=None)
+    if verdict is Verdict.NOT_READY:
+        return Assessment(ready=False)
+    if served is not None and expected not in served:
+        return Assessment(ready=False, stop=StopReason.SERVED_MODEL_MISMATCH)
+    return Assessment(ready=True)

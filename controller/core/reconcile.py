@@ -1,0 +1,153 @@
+"""What does one look at the world mean for one deployment on record?
+
+The rules of the design's section 5, in their order of weight: a foreign owner first, then what the provider says is
+broken, then our own deadlines, then readiness. What was not seen decides nothing here; absence is `core.obligation`'s
+matter. A ceiling or a fault obliges a stop, it never stops by itself.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from controller.core.deployment import Record, SeenResource
+from controller.core.evidence import StopReason
+from controller.core.identity import Owner
+from controller.core.lifecycle import Phase
+from controller.core.policy import ModelPolicy
+from controller.core.readiness import Assessment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was seen of one deployment in the latest listing and probe."""
+
+    seen: SeenResource | None = None
+    assessment: Assessment | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What holds for this deployment now."""
+
+    owner: Owner
+    lifetime: timedelta
+    model: ModelPolicy | None
+    """`None`: the model is not configured any more."""
+    readable: bool = True
+    """False in stop-only mode on a config that could not be read: a missing model then means nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """No change; the next deadline, if there is one."""
+
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Our own probe says that it serves: requested becomes active."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unready:
+    """It served, and definitely does not now; the clock of stopped-serving runs from `since`."""
+
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyAgain:
+    """It serves again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequireStop:
+    """A stop is due, for this reason."""
+
+    reason: StopReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """A newer lease elsewhere took the resource (HC-23)."""
+
+    epoch: int
+
+
+Decision = Nothing | Ready | Unready | ReadyAgain | RequireStop | HandOver
+
+
+def decide(record: Record, look: Look, bounds: Bounds, *, now: datetime) -> Decision:
+    """Decide for a deployment that has a key and is requested, active or stop-required."""
+    if look.seen is not None:
+        if (foreign := _ownership(record, look.seen, bounds.owner)) is not None:
+            return foreign
+        if look.seen.fault is not None and record.phase is not Phase.STOP_REQUIRED:
+            return RequireStop(reason=look.seen.fault)
+    if record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
+        return Nothing()
+    if (reason := overdue(record, bounds, now=now)) is not None:
+        return RequireStop(reason=reason)
+    return _readiness(record, look.assessment, bounds, now=now)
+
+
+def _ownership(record: Record, seen: SeenResource, owner: Owner) -> Decision | None:
+    if not owner.foreign(seen.tags) and not owner.copied(seen.tags):
+        return None
+    if seen.tags.epoch is not None and seen.tags.epoch > record.epoch:
+        return HandOver(epoch=seen.tags.epoch)
+    if record.reason is StopReason.OWNERSHIP_LOST:
+        return Nothing()
+    return RequireStop(reason=StopReason.OWNERSHIP_LOST)
+
+
+def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | None:
+    """Which ceiling was passed? A deadline instant itself is inside the lifetime, and is the startup deadline's end
+    (HC-35)."""
+    if record.started_at is not None and now > record.started_at + bounds.lifetime:
+        return StopReason.LIFETIME_EXCEEDED
+    if bounds.model is None:
+        return StopReason.MODEL_REMOVED if bounds.readable else None
+    if (
+        record.phase is Phase.REQUESTED
+        and record.started_at is not None
+        and (now >= record.started_at + bounds.model.startup_deadline)
+    ):
+        return StopReason.STARTUP_DEADLINE
+    if record.unready_since is not None and now >= record.unready_since + bounds.model.startup_deadline:
+        return StopReason.STOPPED_SERVING
+    return None
+
+
+def _readiness(record: Record, assessment: Assessment | None, bounds: Bounds, *, now: datetime) -> Decision:
+    if assessment is None or assessment.ready is None:
+        return Nothing(until=next_deadline(record, bounds))
+    if assessment.stop is not None:
+        return RequireStop(reason=assessment.stop)
+    if assessment.ready and record.phase is Phase.REQUESTED:
+        return Ready()
+    if assessment.ready and record.unready_since is not None:
+        return ReadyAgain()
+    if not assessment.ready and record.phase is Phase.ACTIVE and record.unready_since is None:
+        return Unready(since=now)
+    return Nothing(until=next_deadline(record, bounds))
+
+
+def next_deadline(record: Record, bounds: Bounds) -> datetime | None:
+    """The earliest instant at which time alone changes the decision."""
+    if record.started_at is None:
+        return None
+    deadlines = [record.started_at + bounds.lifetime + timedelta(milliseconds=1)]
+    if bounds.model is not None:
+        if record.phase is Phase.REQUESTED:
+            deadlines.append(record.started_at + bounds.model.startup_deadline)
+        if record.unready_since is not None:
+            deadlines.append(record.unready_since + bounds.model.startup_deadline)
+    return min(deadlines)
+
+
+def prevails(current: StopReason | None, new: StopReason) -> StopReason:
+    """First writer wins, except that lost ownership always does (HC-21)."""
+    if current is None or current is StopReason.AMBIGUOUS_MUTATION or new is StopReason.OWNERSHIP_LOST:
+        return new
+    return current

@@ -1,0 +1,93 @@
+"""May this model be started now, and if not, what are those who wait told?
+
+Every condition under which a create is not sent, in the order in which they are told. `final` means that waiting is of
+no use. Unknown never leads to a create: without a fresh complete listing, a price, or trust in the account, nothing
+starts (RP-44).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from controller.core.book import ModelMemory
+from controller.core.errors import Code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Everything that a start depends on, except money, which is checked where it is reserved."""
+
+    now: datetime
+    memory: ModelMemory
+    fingerprint: str
+    stop_only: bool
+    clock_sound: bool
+    account_trusted: bool
+    copied: bool
+    """Another installation's resource of our owner is there."""
+    owed: bool
+    """An earlier resource of this slot owes its stop or is unresolved."""
+    listing_fresh: bool
+    priced: bool
+    starts_per_hour: int
+    starts_per_day: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Nothing stands in the way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Not now: why, whether waiting helps, and when to try again where that is known."""
+
+    code: Code
+    reason: str
+    final: bool
+    retry_at: datetime | None = None
+
+
+def decide(case: Situation) -> Start | Refuse:
+    """Decide in the order of weight: what an operator must mend first, what time alone mends last."""
+    if case.stop_only:
+        return Refuse(code=Code.REFUSED, reason="the controller only stops: its config or store is bad", final=True)
+    if (held := hold(case.memory, fingerprint=case.fingerprint, now=case.now)) is not None:
+        return held
+    if case.copied:
+        return Refuse(
+            code=Code.REFUSED,
+            reason="another installation of this owner has resources; claim it or end it",
+            final=False,
+        )
+    if case.owed:
+        return Refuse(code=Code.MODEL_STOPPING, reason="an earlier resource is not proven gone", final=False)
+    if not case.account_trusted or not case.listing_fresh:
+        return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason="no fresh, complete look at the provider", final=False)
+    if not case.clock_sound:
+        return Refuse(code=Code.REFUSED, reason="the clock went backwards; nothing is created", final=False)
+    if not case.priced:
+        return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason="no price is known for any declared offer", final=False)
+    return _rate(case)
+
+
+def hold(memory: ModelMemory, *, fingerprint: str, now: datetime) -> Refuse | None:
+    """Is the model held? A changed config ends a hold, and so does its time."""
+    if memory.hold_reason is None or memory.hold_fingerprint != fingerprint:
+        return None
+    if memory.hold_until is not None and now >= memory.hold_until:
+        return None
+    code = Code.NO_FUNDS if memory.hold_reason == Code.NO_FUNDS else Code.MODEL_BLOCKED
+    return Refuse(code=code, reason=memory.hold_reason, final=True, retry_at=memory.hold_until)
+
+
+def _rate(case: Situation) -> Start | Refuse:
+    memory, now = case.memory, case.now
+    if memory.next_round_at is not None and now < memory.next_round_at:
+        detail = memory.round_detail or "every declared offer was refused"
+        return Refuse(code=Code.NO_CAPACITY, reason=detail, final=False, retry_at=memory.next_round_at)
+    for most, span in ((case.starts_per_hour, timedelta(hours=1)), (case.starts_per_day, timedelta(days=1))):
+        recent = sorted(at for at in memory.starts if at > now - span)
+        if len(recent) >= most:
+            retry_at = recent[-most] + span
+            return Refuse(code=Code.MODEL_BLOCKED, reason="too many starts of late", final=True, retry_at=retry_at)
+    return Start()

@@ -1,0 +1,33 @@
+"""How is a provider's account looked at?
+
+Everything here allocates nothing and changes nothing (HC-39). Failures come back as values, never as an empty account:
+a listing that failed is an incomplete `Listing` with its problem.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Protocol
+
+from controller.core.identity import ResourceKey
+from controller.core.inventory import Listing, Read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """USD an hour for one card of each type, by the id that models declare; `problem` says why there are none."""
+
+    usd_per_hour: Mapping[str, Decimal]
+    observed_at: datetime
+    problem: str | None = None
+
+
+class Reading(Protocol):
+    """The one eye's way to a provider. No method raises for what the provider does; each ends within its call limit."""
+
+    async def list_resources(self) -> Listing: ...
+
+    async def read_resource(self, key: ResourceKey) -> Read: ...
+
+    async def read_prices(self) -> Prices: ...

@@ -1,0 +1,112 @@
+"""How is the database file opened, and when is it refused?
+
+One daemon a file (a lock that ends with the process), never a newer schema, never a damaged file. WAL with
+`synchronous=FULL`: what was committed survives a power cut. Transactions begin IMMEDIATE, so that a writer waits for
+another instead of failing half way.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from controller.store.errors import StoreDamaged, StoreInUse, StoreNewer
+from controller.store.schema import HEAD
+
+BUSY_MS: Final = 5000
+PRAGMAS: Final = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    f"PRAGMA busy_timeout={BUSY_MS}",
+)
+
+Creator = Callable[..., Awaitable[Any]]
+"""Makes the driver's connection: the seam for tests that run without threads."""
+
+
+class FileLock:
+    """Held while a daemon uses the store; the operating system gives it back when the process ends, however it ends."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._path = store.with_name(store.name + ".lock")
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        """Raises StoreInUse, naming the process that holds it."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise StoreInUse(self._store, holder or None) from problem
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._descriptor = descriptor
+
+    def give_back(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def schema_of(path: Path) -> str | None:
+    """The migration that the file is at; `None` for a file that is new. Raises StoreDamaged."""
+    if not path.exists() or path.stat().st_size == 0:
+        return None
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            return _checked_schema(connection, path)
+    except sqlite3.DatabaseError as problem:
+        raise StoreDamaged(path, str(problem)) from problem
+
+
+def _checked_schema(connection: sqlite3.Connection, path: Path) -> str | None:
+    if (problem := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        raise StoreDamaged(path, problem)
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables:
+        return None
+    if "alembic_version" not in tables:
+        raise StoreDamaged(path, "it has tables and no schema version")
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return None if row is None else str(row[0])
+
+
+def prepare(path: Path) -> None:
+    """Bring the file to the schema of this code. Raises StoreNewer, StoreDamaged."""
+    found = schema_of(path)
+    if found == HEAD:
+        return
+    if found is not None and found > HEAD:
+        raise StoreNewer(path, found, HEAD)
+    from controller.store.migrate import (
+        upgrade,
+    )  # half a second of imports, on the one start in a hundred that needs it
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    upgrade(path)
+    path.chmod(0o600)
+
+
+def open_engine(path: Path, creator: Creator | None = None) -> AsyncEngine:
+    """An engine whose transactions begin IMMEDIATE; one connection is all that is ever taken from it."""
+    extra: dict[str, Any] = {} if creator is None else {"async_creator": creator}
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}", poolclass=NullPool, connect_args={"isolation_level": None}, **extra
+    )
+    event.listen(engine.sync_engine, "begin", _begin_immediate)
+    return engine
+
+
+def _begin_immediate(connection: Any) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

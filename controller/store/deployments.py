@@ -1,0 +1,289 @@
+"""How does one deployment's life get written down, from the wish to the proof?
+
+Each function is one step inside a transaction: it lets the contract (`core.hosting`) decide on what is on record now,
+and writes the record, its create, its obligation, its money and its evidence lines together.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from controller.core import hosting
+from controller.core.book import Failure, reasons_that_fail_a_start
+from controller.core.deployment import Create, CreateAnswer, ProvisionedDeployment, Record, SeenResource
+from controller.core.evidence import Evidence, StopReason
+from controller.core.identity import DeploymentId, ObligationId, RequestId
+from controller.core.lease import Ask, acquire, release
+from controller.core.lifecycle import LIVE, Phase
+from controller.core.obligation import Ending, Obligation
+from controller.core.policy import HostingPolicy
+from controller.ids import obligation_id, request_id
+from controller.store import holds, ledger
+from controller.store.errors import Stale
+from controller.store.lines import of_duty, of_evidence, of_record, phase_moved
+from controller.store.transaction import Tx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """A wish with what it may cost and the first offer to ask for."""
+
+    wish: hosting.Wish
+    offer: str
+    ceiling: Decimal
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A create that is on record with its obligation, and not sent."""
+
+    record: Record
+    create: Create
+    duty: Obligation
+
+
+def declare(tx: Tx, declaration: Declaration, *, policy: HostingPolicy) -> Planned:
+    """Write deployment, reservation, lease, create and obligation: all of it before anything can exist.
+
+    Raises Refusal, BudgetExhausted.
+    """
+    wish = replace(declaration.wish, now=tx.now)
+    record = hosting.declare(wish, policy=policy, existing=tx.book.records.values())
+    lifetime = policy.lifetime(wish.spec.requested_lifetime)
+    held = ledger.reserve(
+        tx, record.id, ceiling=declaration.ceiling, remaining=lifetime, usd_per_day=policy.usd_per_day
+    )
+    ask = Ask(deployment=record.id, holder=declaration.holder, now=tx.now, span=policy.lease)
+    lease = acquire(None, ask=ask, epoch_latest=tx.next_epoch() - 1)
+    tx.put_lease(lease)
+    record = tx.put_record(replace(record, epoch=lease.epoch))
+    tx.line(
+        "deployment.declared",
+        **of_record(record),
+        reservation=held.id,
+        ledger=ledger.LEDGER,
+        detail={"slot": record.slot, "image": record.spec.image, "ceiling_usd_per_hour": declaration.ceiling},
+    )
+    return plan(tx, record, offer=declaration.offer)
+
+
+def plan(tx: Tx, record: Record, *, offer: str) -> Planned:
+    """Put one more create on record, with its obligation; the former one was refused for certain."""
+    create = Create(request=request_id(tx.randomness), deployment=record.id, offer=offer)
+    tx.put_create(create)
+    duty = tx.put_duty(
+        Obligation(
+            id=obligation_id(tx.randomness),
+            opened_at=tx.now,
+            deployment=record.id,
+            model=record.model,
+            slot=record.slot,
+            request=create.request,
+            epoch=record.epoch,
+        )
+    )
+    tx.line("obligation.opened", **of_duty(duty), detail={"offer": offer})
+    return Planned(record=record, create=create, duty=duty)
+
+
+def creates_of(tx: Tx, deployment: DeploymentId) -> list[Create]:
+    return [create for create in tx.book.creates.values() if create.deployment == deployment]
+
+
+def mark_submitting(tx: Tx, request: RequestId, *, holder: str) -> Create:
+    """The last commit before the call leaves; the lease and the clock are checked here. Raises Refusal, Stale."""
+    create = tx.book.creates.get(request)
+    if create is None:
+        raise Stale(f"no create {request}")
+    record = tx.book.records.get(create.deployment)
+    claim = hosting.Claim(
+        lease=tx.book.leases.get(create.deployment),
+        epoch=0 if record is None else record.epoch,
+        holder=holder,
+        now=tx.now,
+        mark=tx.book.mark,
+    )
+    allowed = hosting.provision(record, creates_of(tx, create.deployment), claim)
+    marked = replace(create, submitting_at=tx.now)
+    tx.put_create(marked)
+    tx.line("create.submitted", **of_record(allowed), request=request, detail={"offer": create.offer})
+    return marked
+
+
+def _duty_of(tx: Tx, request: RequestId) -> Obligation:
+    for duty in tx.book.obligations.values():
+        if duty.request == request and duty.open:
+            return duty
+    raise Stale(f"no open obligation for {request}")
+
+
+def _answered(tx: Tx, create: Create, answer: CreateAnswer, *, detail: str | None) -> Create:
+    stored = replace(create, answer=answer, ended_at=tx.now, detail=detail)
+    tx.put_create(stored)
+    record = tx.record(create.deployment)
+    tx.line(
+        "create.answered",
+        **{**of_record(record), "resource": None},
+        request=create.request,
+        detail={"answer": answer.value, "offer": create.offer, "text": detail},
+    )
+    return stored
+
+
+def record_accepted(tx: Tx, create: Create, resource: SeenResource, *, mismatch: str | None = None) -> Record:
+    """The provider made it: the obligation gets its exact key. What was not ordered is owed a stop at once (RP-21)."""
+    submitted_at = create.submitting_at or tx.now
+    before = tx.record(create.deployment)
+    after = hosting.accepted(before, resource, tx.book.owner, submitted_at=submitted_at)
+    if after.phase is not Phase.REQUESTED:
+        return _record_lost(tx, create, after, detail="the answer describes another owner's resource")
+    tx.put_create(replace(_answered(tx, create, CreateAnswer.ACCEPTED, detail=mismatch), key=resource.key))
+    duty = _duty_of(tx, create.request)
+    tx.put_duty(replace(duty, key=resource.key, create_ended_at=tx.now))
+    stored = tx.put_record(after)
+    phase_moved(tx, before, stored)
+    ledger.begin(tx, stored.id, submitted_at=submitted_at, certain=True)
+    holds.note_start(tx, stored.model, at=submitted_at)
+    return require_stop(tx, stored, StopReason.WRONG_RESOURCE) if mismatch is not None else stored
+
+
+def record_unknown(tx: Tx, create: Create, *, detail: str) -> Record:
+    """Nobody knows whether it exists: no further create, and the obligation stays open."""
+    lost = hosting.lost(tx.record(create.deployment), submitted_at=create.submitting_at or tx.now)
+    return _record_lost(tx, create, lost, detail=detail)
+
+
+def _record_lost(tx: Tx, create: Create, lost: Record, *, detail: str) -> Record:
+    before = tx.record(create.deployment)
+    _answered(tx, create, CreateAnswer.UNKNOWN, detail=detail)
+    tx.put_duty(replace(_duty_of(tx, create.request), create_ended_at=tx.now, reason=lost.reason))
+    stored = tx.put_record(lost)
+    phase_moved(tx, before, stored)
+    ledger.begin(tx, stored.id, submitted_at=create.submitting_at or tx.now, certain=False)
+    holds.note_start(tx, stored.model, at=create.submitting_at or tx.now)
+    return stored
+
+
+def record_refused(tx: Tx, create: Create, answer: CreateAnswer, *, detail: str) -> Record:
+    """Nothing was made, for certain: this create's obligation is void, stored with that answer."""
+    _answered(tx, create, answer, detail=detail)
+    void(tx, _duty_of(tx, create.request), why=f"{answer.value}: {detail}")
+    return tx.record(create.deployment)
+
+
+def void(tx: Tx, duty: Obligation, *, why: str) -> None:
+    """Nothing can exist: only ever from declared (HC-18)."""
+    ended = tx.put_duty(replace(duty, ended_at=tx.now, ending=Ending.VOID, create_ended_at=tx.now))
+    tx.line("obligation.void", **of_duty(ended), detail={"text": why})
+
+
+def cancel(tx: Tx, record: Record) -> Record:
+    """No offer is left, or the start is over: nothing exists and nothing is held."""
+    for duty in tx.book.duties(record.id):
+        void(tx, duty, why="never sent")
+    before = tx.record(record.id)
+    stored = tx.put_record(hosting.cancelled(before, now=tx.now))
+    phase_moved(tx, before, stored)
+    ledger.cancel(tx, record.id)
+    _give_lease_back(tx, record.id)
+    return stored
+
+
+def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool) -> Record:
+    """What came of a lost create was seen: it is ours under its exact key; not wanted any more, it is owed a stop."""
+    before = tx.current(decided_on)
+    duty = _duty_of(tx, resource.tags.request) if resource.tags.request else None
+    after = hosting.adopted(before, resource)
+    stored = tx.put_record(after)
+    phase_moved(tx, before, stored)
+    if duty is not None:
+        tx.put_duty(replace(duty, key=resource.key, seen_at=tx.now, due_at=None, reason=None))
+    ledger.begin(tx, stored.id, submitted_at=stored.started_at or tx.now, certain=True)
+    return stored if wanted else require_stop(tx, stored, StopReason.AMBIGUOUS_MUTATION)
+
+
+def record_observed(tx: Tx, decided_on: Record, seen: ProvisionedDeployment) -> Record:
+    """Take an observation in. Written only where it says something new."""
+    return tx.put_record(hosting.observed(tx.current(decided_on), seen))
+
+
+def record_ready(tx: Tx, decided_on: Record) -> Record:
+    """Our own probe says that it serves. The measured cold start is kept for estimates and for the idle floor."""
+    before = tx.current(decided_on)
+    if before.phase is not Phase.REQUESTED:
+        raise Stale(f"{before.id} is {before.phase}")
+    stored = tx.put_record(hosting.ready(before, now=tx.now))
+    phase_moved(tx, before, stored)
+    if before.started_at is not None:
+        holds.note_cold_start(tx, stored.model, took=tx.now - before.started_at)
+    return stored
+
+
+def record_unready(tx: Tx, decided_on: Record, *, since: datetime | None) -> Record:
+    return tx.put_record(replace(tx.current(decided_on), unready_since=since))
+
+
+def record_last_byte(tx: Tx, deployment: DeploymentId, *, at: datetime) -> None:
+    """Use moves forward only."""
+    record = tx.book.records.get(deployment)
+    if record is not None and record.phase is Phase.ACTIVE and (record.last_byte_at or record.declared_at) < at:
+        tx.put_record(replace(record, last_byte_at=at))
+
+
+def require_stop(tx: Tx, decided_on: Record, reason: StopReason, *, drain_until: datetime | None = None) -> Record:
+    """A stop is owed from now on: sticky, with its obligation due, no new requests. Raises Refusal, Stale."""
+    before = tx.current(decided_on)
+    after = hosting.require_stop(before, reason, now=tx.now, drain_until=drain_until)
+    stored = tx.put_record(after)
+    phase_moved(tx, before, stored)
+    for duty in tx.book.duties(stored.id):
+        if duty.due_at is None or duty.reason is not stored.reason:
+            due = tx.put_duty(replace(duty, due_at=duty.due_at or tx.now, reason=stored.reason))
+            tx.line("obligation.due", **of_duty(due))
+    ledger.require_stop(tx, stored.id)
+    if before.phase is not Phase.STOP_REQUIRED and stored.reason in reasons_that_fail_a_start():
+        _fail_start(tx, stored)
+    return stored
+
+
+def _fail_start(tx: Tx, record: Record) -> None:
+    reason = record.reason.value if record.reason is not None else "unknown"
+    failure = Failure(deployment=record.id, reason=reason, at=tx.now, seq=tx.book.seq_latest)
+    holds.note_failure(tx, record, failure)
+
+
+def hand_over(tx: Tx, decided_on: Record, *, epoch: int) -> Record:
+    """A newer lease elsewhere took the resource: our duty is transferred, not fulfilled (HC-23)."""
+    before = tx.current(decided_on)
+    stored = tx.put_record(hosting.disowned(before, now=tx.now))
+    phase_moved(tx, before, stored)
+    for duty in tx.book.duties(stored.id):
+        ended = tx.put_duty(replace(duty, ended_at=tx.now, ending=Ending.TRANSFERRED))
+        tx.line("obligation.transferred", **of_duty(ended), detail={"epoch": epoch})
+    ledger.require_stop(tx, stored.id)
+    ledger.settle(tx, stored, evidence_reference=f"transferred to epoch {epoch}")
+    _give_lease_back(tx, stored.id)
+    return stored
+
+
+def discharge(tx: Tx, obligation: ObligationId, evidence: Evidence) -> Obligation:
+    """Evidence came: the obligation ends, and with it its deployment and what it held. Raises Stale."""
+    duty = tx.duty(obligation)
+    ended = tx.put_duty(replace(duty, ended_at=tx.now, ending=Ending.DISCHARGED, evidence=evidence))
+    tx.line("obligation.discharged", **of_duty(ended), evidence=of_evidence(evidence))
+    record = tx.book.records.get(duty.deployment) if duty.deployment is not None else None
+    if record is not None and not tx.book.duties(record.id) and record.phase in LIVE:
+        stored = tx.put_record(hosting.stopped(record, evidence, now=tx.now))
+        phase_moved(tx, record, stored)
+        ledger.settle(tx, stored, evidence_reference=evidence.reference)
+    _give_lease_back(tx, DeploymentId(duty.deployment or duty.id))
+    tx.clear_alarm("stop-unproven", subject=duty.id)
+    tx.clear_alarm("create-unresolved", subject=duty.id)
+    return ended
+
+
+def _give_lease_back(tx: Tx, deployment: DeploymentId) -> None:
+    lease = tx.book.leases.get(deployment)
+    if lease is not None and lease.expires_at is not None:
+        tx.put_lease(release(lease))

@@ -1,0 +1,128 @@
+"""How is the duty to stop something pursued and ended, on the books?
+
+Stop calls and their answers, sightings, confirmations from outside, and the obligations that no deployment opened:
+orphans and resources that were seen again after their end. The lease is checked in the transaction that marks the call.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from controller.core import hosting
+from controller.core.deployment import Record, SeenResource
+from controller.core.evidence import Evidence, EvidenceKind, StopReason
+from controller.core.identity import DeploymentId, ObligationId
+from controller.core.lease import Ask, acquire, fence
+from controller.core.lifecycle import Phase
+from controller.core.obligation import Obligation, StopAnswer
+from controller.core.orphans import Sighting, Whose
+from controller.core.policy import HostingPolicy
+from controller.ids import obligation_id
+from controller.store import deployments
+from controller.store.lines import of_duty
+from controller.store.transaction import Tx
+
+
+def lease_name(duty: Obligation) -> DeploymentId:
+    """Under which name the lease of an obligation stands: its deployment's, or its own where there is none."""
+    return DeploymentId(duty.deployment or duty.id)
+
+
+def mark_stop(tx: Tx, obligation: ObligationId, *, holder: str) -> Obligation:
+    """The last commit before a stop leaves. Raises Refusal under a lost or older lease, Stale if it ended."""
+    duty = tx.duty(obligation)
+    record = tx.book.records.get(duty.deployment) if duty.deployment is not None else None
+    lease = tx.book.leases.get(lease_name(duty))
+    if record is not None:
+        claim = hosting.Claim(lease=lease, epoch=record.epoch, holder=holder, now=tx.now)
+        hosting.stop(record, claim)
+    else:
+        fence(lease, epoch=duty.epoch, holder=holder, now=tx.now)
+    marked = tx.put_duty(
+        replace(
+            duty,
+            stop_attempts=duty.stop_attempts + 1,
+            stop_submitted_at=tx.now,
+            stop_ended_at=None,
+            stop_answer=None,
+        )
+    )
+    tx.line("stop.submitted", **of_duty(marked), detail={"attempt": marked.stop_attempts})
+    return marked
+
+
+def record_stop_answer(
+    tx: Tx, obligation: ObligationId, answer: StopAnswer, *, detail: str, not_before: datetime | None = None
+) -> Obligation:
+    """What the provider said to the stop; `detail` is its reference where it accepted."""
+    duty = tx.duty(obligation)
+    reference = detail if answer is StopAnswer.ACCEPTED else duty.stop_reference
+    stored = tx.put_duty(
+        replace(duty, stop_ended_at=tx.now, stop_answer=answer, stop_reference=reference, stop_not_before=not_before)
+    )
+    tx.line("stop.answered", **of_duty(stored), detail={"answer": answer.value, "text": detail})
+    return stored
+
+
+def note_seen(tx: Tx, obligation: ObligationId) -> None:
+    """Its resource was seen under its exact key: from now on its absence may mean something."""
+    duty = tx.book.obligations.get(obligation)
+    if duty is not None and duty.open and duty.seen_at is None:
+        tx.put_duty(replace(duty, seen_at=tx.now))
+
+
+def confirm(tx: Tx, obligation: ObligationId, *, reference: str, forced: bool) -> Obligation:
+    """An operator vouches for the end, with a reference that can be looked up."""
+    evidence = Evidence(
+        kind=EvidenceKind.EXTERNAL_CONFIRMATION,
+        reference=f"{reference} (forced against a sighting)" if forced else reference,
+        observed_at=tx.now,
+    )
+    duty = tx.duty(obligation)
+    if duty.deployment is not None:
+        record = tx.record(duty.deployment)
+        if record.phase is not Phase.STOP_REQUIRED and record.phase is not Phase.DECLARED:
+            deployments.require_stop(tx, record, StopReason.OPERATOR_REQUEST)
+    return deployments.discharge(tx, obligation, evidence)
+
+
+def open_stray(tx: Tx, resource: SeenResource, reason: StopReason, *, holder: str, policy: HostingPolicy) -> Obligation:
+    """Owe the stop of a resource of ours that no record holds; committed before anything is sent (OU-1)."""
+    epoch = tx.next_epoch(above=resource.tags.epoch or 0)
+    duty = tx.put_duty(
+        Obligation(
+            id=obligation_id(tx.randomness),
+            opened_at=tx.now,
+            request=resource.tags.request,
+            key=resource.key,
+            seen_at=tx.now,
+            due_at=tx.now,
+            reason=reason,
+            epoch=epoch,
+        )
+    )
+    ask = Ask(deployment=lease_name(duty), holder=holder, now=tx.now, span=policy.lease)
+    tx.put_lease(acquire(None, ask=ask, epoch_latest=epoch - 1))
+    found = "resource.reappeared" if reason is StopReason.REAPPEARED else "orphan.found"
+    tx.line(found, **of_duty(duty))
+    tx.line("obligation.opened", **of_duty(duty))
+    tx.line("obligation.due", **of_duty(duty))
+    tx.drop_sighting(resource.key)
+    return duty
+
+
+def sight(tx: Tx, sighting: Sighting) -> None:
+    """Remember an unrecorded resource from its first sighting on; told once."""
+    if sighting.key not in tx.book.sightings and sighting.whose is not Whose.OURS:
+        tx.line("foreign.seen", resource=sighting.key, detail={"whose": sighting.whose.value})
+    tx.put_sighting(sighting)
+
+
+def require_stop_of(tx: Tx, record: Record, reason: StopReason, *, now_at_once: bool, policy: HostingPolicy) -> Record:
+    """An operator's stop: a deployment that was only declared is cancelled, any other is owed a stop."""
+    current = tx.record(record.id)
+    if current.phase is Phase.DECLARED and not any(
+        hosting.unsettled(create) for create in deployments.creates_of(tx, record.id)
+    ):
+        return deployments.cancel(tx, current)
+    drain_until = None if now_at_once else tx.now + policy.drain_limit
+    return deployments.require_stop(tx, current, reason, drain_until=drain_until)

@@ -1,0 +1,42 @@
+"""What can the store refuse, and what can its caller do next?"""
+
+from pathlib import Path
+
+
+class StoreError(Exception):
+    """The store could not do it."""
+
+
+class StoreInUse(StoreError):
+    """Another daemon holds this file: end it, or give this one a `state_dir` of its own."""
+
+    def __init__(self, path: Path, holder: str | None) -> None:
+        by = f" by process {holder}" if holder else ""
+        super().__init__(f"{path} is in use{by}: one daemon a store; stop the other one or set another state_dir")
+        self.path = path
+
+
+class StoreNewer(StoreError):
+    """A newer version wrote it: upgrade, or restore the backup made before that upgrade."""
+
+    def __init__(self, path: Path, found: str, known: str) -> None:
+        super().__init__(
+            f"{path} has schema {found}, this version knows {known}: upgrade gpuwarden or restore a backup"
+        )
+        self.path = path
+
+
+class StoreDamaged(StoreError):
+    """It is not the database that was written: restore a backup."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path} is damaged ({problem}): restore a backup; nothing is created meanwhile")
+        self.path = path
+
+
+class StoreUnwritable(StoreError):
+    """It could not be written now (disk full, locked, read-only); nothing of the transaction was kept."""
+
+
+class Stale(StoreError):
+    """Somebody was faster: the row is not what the decision rested on. Drop the decision and look again."""

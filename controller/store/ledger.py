@@ -1,0 +1,129 @@
+"""What does a deployment hold of the day's money, and what is left of it afterwards?
+
+One reservation for each deployment and UTC day, written in the transactions that declare, start and prove the end. The
+day's limit is enforced in the transaction that declares: what is held counts in full until it is settled.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from controller.core.deployment import Record
+from controller.core.identity import DeploymentId
+from controller.core.spend import (
+    Hold,
+    Reservation,
+    affordable,
+    cost_micros,
+    next_midnight,
+    reserved_micros,
+    settled,
+    to_micros,
+    utc_day,
+)
+from controller.store.lines import of_reservation
+from controller.store.transaction import Tx
+
+LEDGER = "budget"
+
+
+class BudgetExhausted(Exception):
+    """The day's limit would be passed; nothing was written."""
+
+    def __init__(self, *, exposure_micros: int, reserve_micros: int, limit_micros: int) -> None:
+        super().__init__("the day's limit does not allow another start")
+        self.exposure_micros = exposure_micros
+        self.reserve_micros = reserve_micros
+        self.limit_micros = limit_micros
+
+
+def exposure(tx: Tx, day: str) -> int:
+    """What counts against the day's limit, in micro-USD."""
+    return sum(held.exposure_micros for held in tx.book.reservations.values() if held.day == day)
+
+
+def reserve(
+    tx: Tx, deployment: DeploymentId, *, ceiling: Decimal, remaining: timedelta, usd_per_day: Decimal
+) -> Reservation:
+    """Hold the rest of today for a deployment. Raises BudgetExhausted."""
+    ceiling_micros, day = to_micros(ceiling), utc_day(tx.now)
+    wanted = reserved_micros(ceiling_micros, lifetime=remaining, now=tx.now)
+    held, limit = exposure(tx, day), to_micros(usd_per_day)
+    if not affordable(held, wanted, limit_micros=limit):
+        raise BudgetExhausted(exposure_micros=held, reserve_micros=wanted, limit_micros=limit)
+    reservation = tx.put_reservation(
+        Reservation(
+            id=f"{deployment}.{day}",
+            deployment=deployment,
+            day=day,
+            hold=Hold.RESERVED,
+            ceiling_micros_per_hour=ceiling_micros,
+            reserved_micros=wanted,
+            opened_at=tx.now,
+        )
+    )
+    tx.line("ledger.reserved", **of_reservation(reservation, LEDGER))
+    return reservation
+
+
+def _open(tx: Tx, deployment: DeploymentId) -> list[Reservation]:
+    over = {Hold.SETTLED, Hold.CANCELLED}
+    return [held for held in tx.book.reservations.values() if held.deployment == deployment and held.hold not in over]
+
+
+def begin(tx: Tx, deployment: DeploymentId, *, submitted_at: datetime, certain: bool) -> None:
+    """The create left: money runs from its submission, known or not."""
+    for held in _open(tx, deployment):
+        hold = Hold.STARTED if certain else Hold.UNCERTAIN
+        stored = tx.put_reservation(replace(held, hold=hold, begun_at=held.begun_at or submitted_at))
+        tx.line("ledger.begun", **of_reservation(stored, LEDGER))
+
+
+def require_stop(tx: Tx, deployment: DeploymentId) -> None:
+    for held in _open(tx, deployment):
+        if held.hold is not Hold.STOP_REQUIRED:
+            tx.put_reservation(replace(held, hold=Hold.STOP_REQUIRED))
+
+
+def cancel(tx: Tx, deployment: DeploymentId) -> None:
+    """Nothing came of it: nothing is held."""
+    for held in _open(tx, deployment):
+        tx.put_reservation(replace(held, hold=Hold.CANCELLED))
+
+
+def settle(tx: Tx, record: Record, *, evidence_reference: str) -> None:
+    """Its end is proven: settle at believed cost, under the same evidence (HC-43)."""
+    for held in _open(tx, record.id):
+        rate = held.ceiling_micros_per_hour if record.usd_per_hour is None else to_micros(record.usd_per_hour)
+        priced = replace(held, ceiling_micros_per_hour=rate)
+        until = tx.now if record.key is not None else held.begun_at or tx.now
+        stored = tx.put_reservation(settled(priced, until=until, evidence_reference=evidence_reference))
+        tx.line("ledger.settled", **of_reservation(stored, LEDGER))
+
+
+def roll(tx: Tx, record: Record, *, remaining: timedelta, usd_per_day: Decimal) -> bool:
+    """At midnight: settle yesterday for a deployment that lives on, and hold today. False if today cannot be
+    afforded."""
+    today = utc_day(tx.now)
+    old = [held for held in _open(tx, record.id) if held.day < today]
+    if not old:
+        return True
+    ceiling = Decimal(max(held.ceiling_micros_per_hour for held in old)) / 1_000_000
+    try:
+        fresh = reserve(tx, record.id, ceiling=ceiling, remaining=remaining, usd_per_day=usd_per_day)
+    except BudgetExhausted:
+        return False
+    begun = max(held.begun_at or held.opened_at for held in old)
+    tx.put_reservation(replace(fresh, hold=old[-1].hold, begun_at=begun))
+    for held in old:
+        ends = next_midnight(held.opened_at)
+        stored = tx.put_reservation(settled(held, until=ends, evidence_reference=f"carried to {today}"))
+        tx.line("ledger.settled", **of_reservation(stored, LEDGER))
+    return True
+
+
+def believed_micros(record: Record, *, now: datetime) -> int | None:
+    """What this deployment has cost so far as far as we know; `None` without a rate."""
+    if record.usd_per_hour is None or record.started_at is None:
+        return None
+    return cost_micros(to_micros(record.usd_per_hour), (record.ended_at or now) - record.started_at)

@@ -1,0 +1,129 @@
+"""What does the store hold when it is opened?
+
+Reads what is open, and of what ended only what rules and people still ask for. Makes the identity of a new store: its
+installation id is drawn once, here, and carried by every resource that this store will ever answer for.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import Select, Table, insert, or_, select
+from sqlalchemy.engine import Connection
+
+from controller.clock import from_ms, to_ms
+from controller.core.book import Book
+from controller.core.identity import Owner, Scope
+from controller.core.lifecycle import ENDED
+from controller.core.spend import utc_day
+from controller.ids import Randomness, installation_id
+from controller.store import rows, schema
+from controller.store.codec import Row, key_from_text
+from controller.store.errors import StoreError
+
+REMEMBERED: Final = timedelta(days=1)
+"""Ended deployments are shown for so long."""
+RESURFACING: Final = timedelta(days=30)
+"""A resource may be seen again after its end for so long, and is owed again."""
+
+
+def load(connection: Connection, *, owner: str, provider: str, account: str, now: datetime, draw: Randomness) -> Book:
+    """Read the book. Raises StoreError if the file belongs to another owner or account."""
+    row = _identity(connection, owner=owner, provider=provider, account=account, now=now, draw=draw)
+    stored, scope = rows.identity_from_row(row)
+    if stored.name != owner or scope != Scope(provider=provider, account=account):
+        raise StoreError(
+            f"this store belongs to {stored.name} at {scope.provider}/{scope.account}, "
+            f"the config says {owner} at {provider}/{account}: use the config's own state_dir"
+        )
+    claims = frozenset(claim["installation"] for claim in _all(connection, schema.claims))
+    last = connection.execute(
+        select(schema.evidence.c.seq, schema.evidence.c.hash).order_by(schema.evidence.c.seq.desc()).limit(1)
+    ).first()
+    return Book(
+        owner=Owner(name=stored.name, installation=stored.installation, claimed=claims),
+        scope=scope,
+        **_open_rows(connection, now),
+        **_small_tables(connection, now),
+        account=rows.account_from_row(row),
+        epoch_latest=row["epoch_latest"],
+        seq_latest=0 if last is None else last.seq,
+        hash_latest="" if last is None else last.hash,
+        mark=None if row["mark_ms"] is None else from_ms(row["mark_ms"]),
+    )
+
+
+def _identity(
+    connection: Connection, *, owner: str, provider: str, account: str, now: datetime, draw: Randomness
+) -> Row:
+    if found := _all(connection, schema.meta):
+        return found[0]
+    row = {
+        "id": 1,
+        "owner": owner,
+        "installation": installation_id(draw),
+        "provider": provider,
+        "account": account,
+        "made_at_ms": to_ms(now),
+        "epoch_latest": 0,
+        "account_trusted": True,
+    }
+    connection.execute(insert(schema.meta), row)
+    return _all(connection, schema.meta)[0]
+
+
+def _open_rows(connection: Connection, now: datetime) -> dict[str, Any]:
+    since_ms = to_ms(now - REMEMBERED)
+    deployments, duties = schema.deployments, schema.obligations
+    live = deployments.c.phase.not_in([phase.value for phase in ENDED])
+    records = [
+        rows.record_from_row(row)
+        for row in _found(connection, select(deployments).where(or_(live, deployments.c.ended_at_ms >= since_ms)))
+    ]
+    ids = [record.id for record in records]
+    creates = _found(connection, select(schema.creates).where(schema.creates.c.deployment.in_(ids)))
+    open_duties = [
+        rows.obligation_from_row(row)
+        for row in _found(connection, select(duties).where(duties.c.ended_at_ms.is_(None)))
+    ]
+    settled = connection.execute(
+        select(duties.c.resource, duties.c.ended_at_ms).where(
+            duties.c.ended_at_ms >= to_ms(now - RESURFACING), duties.c.resource.is_not(None)
+        )
+    )
+    return {
+        "records": {record.id: record for record in records},
+        "creates": {create.request: create for create in map(rows.create_from_row, creates)},
+        "obligations": {duty.id: duty for duty in open_duties},
+        "settled": {key_from_text(row.resource): from_ms(row.ended_at_ms) for row in settled},
+    }
+
+
+def _small_tables(connection: Connection, now: datetime) -> dict[str, Any]:
+    leases = [rows.lease_from_row(row) for row in _all(connection, schema.leases)]
+    memories = [rows.memory_from_row(row) for row in _all(connection, schema.memories)]
+    sightings = [rows.sighting_from_row(row) for row in _all(connection, schema.sightings)]
+    alarms = [rows.alarm_from_row(row) for row in _all(connection, schema.alarms)]
+    held = schema.reservations
+    reservations = [
+        rows.reservation_from_row(row)
+        for row in _found(
+            connection,
+            select(held).where(or_(held.c.day >= utc_day(now), held.c.hold.not_in(["settled", "cancelled"]))),
+        )
+    ]
+    return {
+        "leases": {lease.deployment: lease for lease in leases},
+        "memories": {memory.model: memory for memory in memories},
+        "starts": dict(rows.starts_from_row(row) for row in _all(connection, schema.container_starts)),
+        "sightings": {sighting.key: sighting for sighting in sightings},
+        "reservations": {reservation.id: reservation for reservation in reservations},
+        "alarms": {(alarm.name, alarm.subject): alarm for alarm in alarms},
+    }
+
+
+def _all(connection: Connection, table: Table) -> list[Row]:
+    return _found(connection, select(table))
+
+
+def _found(connection: Connection, query: Select[Any]) -> list[Row]:
+    return [{str(name): value for name, value in row.items()} for row in connection.execute(query).mappings()]

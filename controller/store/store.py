@@ -1,0 +1,203 @@
+"""Who writes, and what does everybody else read?
+
+One writer, one held connection, whole transaction functions: a function gets a `Tx`, decides on what is on record now,
+writes, and either all of it is committed or none. Readers take `store.book`, the value after the latest commit, and are
+rung when it changes.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from controller.clock import Clock
+from controller.core.book import Book
+from controller.ids import Randomness
+from controller.store.database import PRAGMAS, Creator, FileLock, open_engine, prepare
+from controller.store.errors import StoreError, StoreUnwritable
+from controller.store.load import load
+from controller.store.transaction import Tx
+
+WRITE_LIMIT: Final = timedelta(seconds=15)
+"""Longer than SQLite waits for another process's lock; then the connection is given up and made anew."""
+MARK_LEEWAY: Final = timedelta(seconds=60)
+
+T = TypeVar("T")
+
+
+class Store:
+    """The daemon's memory. Use `Store.open`; `close` before the process ends."""
+
+    def __init__(self, engine: AsyncEngine, file_lock: FileLock, *, clock: Clock, randomness: Randomness) -> None:
+        self._engine = engine
+        self._file_lock = file_lock
+        self._clock = clock
+        self._randomness = randomness
+        self._turn = anyio.Lock()
+        self._connection: AsyncConnection | None = None
+        self._rings: list[Callable[[], None]] = []
+        self._boot_at_start = clock.boot()
+        self._mark_at_start: datetime | None = None
+        self._time_trusted = False
+        self.book: Book
+        self.unwritable_since: datetime | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        identity: tuple[str, str, str],
+        clock: Clock,
+        randomness: Randomness,
+        creator: Creator | None = None,
+    ) -> "Store":
+        """Take the file for this process and read it; `identity` is owner, provider, account.
+
+        Raises StoreInUse, StoreNewer, StoreDamaged, or StoreError if the file belongs to another owner.
+        """
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file_lock = FileLock(path)
+        file_lock.take()
+        try:
+            prepare(path)
+            store = cls(open_engine(path, creator), file_lock, clock=clock, randomness=randomness)
+            await store._begin(identity)
+        except BaseException:
+            file_lock.give_back()
+            raise
+        return store
+
+    async def _begin(self, identity: tuple[str, str, str]) -> None:
+        owner, provider, account = identity
+        connection = await self._connected()
+        try:
+            async with connection.begin():
+                self.book = await connection.run_sync(
+                    lambda sync: load(
+                        sync,
+                        owner=owner,
+                        provider=provider,
+                        account=account,
+                        now=self._clock.now(),
+                        draw=self._randomness,
+                    )
+                )
+        except BaseException:
+            await self.close()
+            raise
+        self._mark_at_start = self.book.mark
+
+    def on_change(self, ring: Callable[[], None]) -> None:
+        """Call `ring` after each commit. It must not wait or fail."""
+        self._rings.append(ring)
+
+    @property
+    def now(self) -> datetime:
+        """The clock's time, never earlier than what the store has witnessed (HC-32)."""
+        now = self._clock.now()
+        return max(now, self.book.mark) if self.book.mark is not None else now
+
+    @property
+    def clock_sound(self) -> bool:
+        """Is the clock at or past everything witnessed?"""
+        return self.book.mark is None or self._clock.now() >= self.book.mark
+
+    def trust_time(self) -> None:
+        """The provider's own date agrees with our clock: the mark may follow it."""
+        self._time_trusted = True
+
+    async def write(self, work: Callable[[Tx], T], *, limit: timedelta = WRITE_LIMIT) -> T:
+        """Run one transaction to its end, whatever cancels the caller meanwhile.
+
+        Raises what `work` raises (then nothing is kept), or StoreUnwritable.
+        """
+        async with self._turn:
+            result: list[T] = []
+            with anyio.move_on_after(limit.total_seconds(), shield=True) as scope:
+                result.append(await self._write(work))
+            if scope.cancelled_caught:
+                await self._drop_connection()
+                raise StoreUnwritable(f"no commit within {limit}")
+        for ring in self._rings:
+            ring()
+        return result[0]
+
+    async def _write(self, work: Callable[[Tx], T]) -> T:
+        def run(connection: Connection) -> tuple[T, Book]:
+            tx = Tx(connection, self.book, now=self.now, randomness=self._randomness)
+            outcome = work(tx)
+            if tx.book is not self.book:
+                tx.put_mark(self._next_mark(tx.now))
+            return outcome, tx.book
+
+        try:
+            connection = await self._connected()
+            async with connection.begin():
+                outcome, book = await connection.run_sync(run)
+        except (DBAPIError, sqlite3.Error, OSError) as problem:
+            await self._drop_connection()
+            self.unwritable_since = self.unwritable_since or self._clock.now()
+            raise StoreUnwritable(str(problem.__cause__ or problem)) from problem
+        self.book = book
+        self.unwritable_since = None
+        return outcome
+
+    def _next_mark(self, now: datetime) -> datetime:
+        if self._mark_at_start is None or self._time_trusted:
+            return now
+        elapsed = self._clock.boot() - self._boot_at_start
+        return max(min(now, self._mark_at_start + elapsed + MARK_LEEWAY), self.book.mark or self._mark_at_start)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Read rows that the book does not hold (old evidence, ended deployments)."""
+        async with self._turn:
+            found: list[T] = []
+            with anyio.CancelScope(shield=True):
+                found.append(await self._read(work))
+        return found[0]
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        try:
+            connection = await self._connected()
+            async with connection.begin():
+                return await connection.run_sync(work)
+        except (DBAPIError, sqlite3.Error) as problem:
+            await self._drop_connection()
+            raise StoreError(str(problem)) from problem
+
+    async def _connected(self) -> AsyncConnection:
+        if self._connection is None:
+            connection = await self._engine.connect()
+            for pragma in PRAGMAS:
+                raw = await connection.get_raw_connection()
+                cursor = await raw.driver_connection.execute(pragma)  # type: ignore[union-attr]  # outside any transaction
+                if hasattr(cursor, "close"):
+                    await cursor.close()
+            self._connection = connection
+        return self._connection
+
+    async def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        with anyio.move_on_after(5, shield=True):
+            try:
+                await connection.invalidate()
+            finally:
+                await connection.close()
+
+    async def close(self) -> None:
+        """Give the connection and the file back. Nothing may be written after it."""
+        with anyio.CancelScope(shield=True):
+            if self._connection is not None:
+                await self._connection.close()
+                self._connection = None
+            await self._engine.dispose()
+        self._file_lock.give_back()

@@ -1,0 +1,228 @@
+"""What may one transaction change, and how is it guarded?
+
+A transaction works on a draft of the book and on SQL at once; the draft becomes the next book only after the commit.
+Each write of a record or an obligation names the version that it rests on: zero rows changed means that somebody was
+faster, and nothing of the transaction is kept. Evidence lines are chained and stored here, in the same commit as what
+they tell.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from sqlalchemy import Table, delete, insert, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.engine import Connection
+
+from controller.clock import to_ms
+from controller.core.book import AccountTrust, Alarm, Book, ModelMemory
+from controller.core.crash_loop import Starts
+from controller.core.deployment import Create, Record
+from controller.core.evidence_chain import link
+from controller.core.identity import DeploymentId, ObligationId, ResourceKey
+from controller.core.lease import Lease
+from controller.core.obligation import Obligation
+from controller.core.orphans import Sighting
+from controller.core.spend import Reservation
+from controller.ids import Randomness
+from controller.store import rows, schema
+from controller.store.codec import key_to_text
+from controller.store.errors import Stale
+
+T = TypeVar("T")
+
+
+class Tx:
+    """One transaction. Lives inside one `Store.write` call and is never kept."""
+
+    def __init__(self, connection: Connection, book: Book, *, now: datetime, randomness: Randomness) -> None:
+        self._connection = connection
+        self._copied: set[str] = set()
+        self.book = book
+        self.now = now
+        self.randomness = randomness
+
+    # What the decision rests on
+
+    def record(self, deployment: DeploymentId) -> Record:
+        """The record as it is now. Raises Stale if there is none any more."""
+        found = self.book.records.get(deployment)
+        if found is None:
+            raise Stale(f"no deployment {deployment}")
+        return found
+
+    def current(self, decided_on: Record) -> Record:
+        """The record that a decision rested on, if nobody changed it since. Raises Stale."""
+        found = self.record(decided_on.id)
+        if found.version != decided_on.version:
+            raise Stale(f"deployment {found.id} changed since it was decided on")
+        return found
+
+    def duty(self, obligation: ObligationId) -> Obligation:
+        """The open obligation as it is now. Raises Stale if it ended."""
+        found = self.book.obligations.get(obligation)
+        if found is None or not found.open:
+            raise Stale(f"no open obligation {obligation}")
+        return found
+
+    # Guarded rows
+
+    def put_record(self, record: Record) -> Record:
+        before = self.book.records.get(record.id)
+        stored = replace(record, version=record.version + 1)
+        self._guarded(schema.deployments, rows.record_to_row(stored), before is not None, record.version)
+        self._draft("records")[record.id] = stored
+        return stored
+
+    def put_duty(self, duty: Obligation) -> Obligation:
+        before = self.book.obligations.get(duty.id)
+        stored = replace(duty, version=duty.version + 1)
+        self._guarded(schema.obligations, rows.obligation_to_row(stored), before is not None, duty.version)
+        self._draft("obligations")[duty.id] = stored
+        if not stored.open and stored.key is not None:
+            self._draft("settled")[stored.key] = stored.ended_at
+        return stored
+
+    def put_reservation(self, reservation: Reservation) -> Reservation:
+        before = self.book.reservations.get(reservation.id)
+        stored = replace(reservation, version=reservation.version + 1)
+        self._guarded(schema.reservations, rows.reservation_to_row(stored), before is not None, reservation.version)
+        self._draft("reservations")[reservation.id] = stored
+        return stored
+
+    def _guarded(self, table: Table, row: dict[str, Any], exists: bool, version: int) -> None:
+        if not exists:
+            self._connection.execute(insert(table), row)
+            return
+        key = next(iter(table.primary_key.columns))
+        guard = update(table).where(key == row[key.name], table.c.version == version).values(row)
+        if self._connection.execute(guard).rowcount != 1:
+            raise Stale(f"{table.name} {row[key.name]} changed since it was read")
+
+    # Rows that only the writer changes
+
+    def put_create(self, create: Create) -> None:
+        self._upsert(schema.creates, rows.create_to_row(create))
+        self._draft("creates")[create.request] = create
+
+    def put_lease(self, lease: Lease) -> None:
+        self._upsert(schema.leases, rows.lease_to_row(lease))
+        self._draft("leases")[lease.deployment] = lease
+
+    def put_memory(self, memory: ModelMemory) -> None:
+        self._upsert(schema.memories, rows.memory_to_row(memory))
+        self._draft("memories")[memory.model] = memory
+
+    def put_starts(self, deployment: DeploymentId, starts: Starts) -> None:
+        self._upsert(schema.container_starts, rows.starts_to_row(deployment, starts))
+        self._draft("starts")[deployment] = starts
+
+    def put_sighting(self, sighting: Sighting) -> None:
+        self._upsert(schema.sightings, rows.sighting_to_row(sighting))
+        self._draft("sightings")[sighting.key] = sighting
+
+    def drop_sighting(self, key: ResourceKey) -> None:
+        self._connection.execute(delete(schema.sightings).where(schema.sightings.c.resource == key_to_text(key)))
+        self._draft("sightings").pop(key, None)
+
+    def put_claim(self, installation: str) -> None:
+        self._upsert(schema.claims, {"installation": installation, "at_ms": to_ms(self.now)})
+        owner = self.book.owner
+        self._set(owner=replace(owner, claimed=owner.claimed | {installation}))
+
+    def put_account(self, account: AccountTrust) -> None:
+        self._meta(key_digest=account.digest, account_trusted=account.trusted, account_why=account.why)
+        self._set(account=account)
+
+    def put_mark(self, mark: datetime) -> None:
+        self._meta(mark_ms=to_ms(mark))
+        self._set(mark=mark)
+
+    def next_epoch(self, *, above: int = 0) -> int:
+        """An epoch that was never given before, above any that is known from outside."""
+        latest = max(self.book.epoch_latest, above) + 1
+        self._meta(epoch_latest=latest)
+        self._set(epoch_latest=latest)
+        return latest
+
+    def put_accepted_config(self, text: str) -> None:
+        self._meta(accepted_config=text)
+
+    def raise_alarm(self, name: str, *, subject: str, detail: str) -> None:
+        """Raise it once; an alarm that stands is not raised again."""
+        if (name, subject) in self.book.alarms:
+            return
+        alarm = Alarm(name=name, subject=subject, since=self.now, detail=detail)
+        self._upsert(schema.alarms, rows.alarm_to_row(alarm))
+        self._draft("alarms")[name, subject] = alarm
+        self.line("alarm.raised", detail={"alarm": name, "subject": subject, "text": detail})
+
+    def clear_alarm(self, name: str, *, subject: str) -> None:
+        if (name, subject) not in self.book.alarms:
+            return
+        table = schema.alarms
+        self._connection.execute(delete(table).where(table.c.name == name, table.c.subject == subject))
+        self._draft("alarms").pop((name, subject))
+        self.line("alarm.cleared", detail={"alarm": name, "subject": subject})
+
+    # Evidence
+
+    def line(self, event: str, **told: Any) -> int:
+        """Append one evidence line; returns its number. `told` holds the fields of the design's section 7."""
+        seq = self.book.seq_latest + 1
+        line = link({"seq": seq, "at": stamp(self.now), "event": event, **_plain(told)}, self.book.hash_latest)
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        self._connection.execute(
+            insert(schema.evidence),
+            {"seq": seq, "at_ms": to_ms(self.now), "event": event, "line": text, "hash": line["hash"]},
+        )
+        self._set(seq_latest=seq, hash_latest=line["hash"])
+        return seq
+
+    # The draft
+
+    def _upsert(self, table: Table, row: dict[str, Any]) -> None:
+        keys = list(table.primary_key.columns)
+        changed = {name: value for name, value in row.items() if name not in {key.name for key in keys}}
+        self._connection.execute(upsert(table).values(row).on_conflict_do_update(index_elements=keys, set_=changed))
+
+    def _meta(self, **values: Any) -> None:
+        self._connection.execute(update(schema.meta).values(values))
+
+    def _draft(self, name: str) -> dict[Any, Any]:
+        if name not in self._copied:
+            self._copied.add(name)
+            self._set(**{name: dict(getattr(self.book, name))})
+        mapping: dict[Any, Any] = getattr(self.book, name)
+        return mapping
+
+    def _set(self, **values: Any) -> None:
+        self.book = replace(self.book, **values)
+
+
+def stamp(instant: datetime) -> str:
+    """RFC 3339 in UTC with milliseconds, as evidence and API write an instant."""
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_CONVERSIONS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (datetime, stamp),
+    (Decimal, lambda value: format(value.normalize(), "f")),
+    (ResourceKey, lambda key: {field.name: getattr(key, field.name) for field in fields(key)}),
+)
+
+
+def _plain(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain_value(value) for name, value in told.items() if value is not None}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _plain(value)
+    for kind, convert in _CONVERSIONS:
+        if isinstance(value, kind):
+            return convert(value)
+    return value
