@@ -1,0 +1,171 @@
+"""What did the operator configure?
+
+One TOML file for all processes, with overrides from the environment. `load` takes it whole or raises every problem it
+has; what it yields are the policies of `core`, the sections as they were written, and the places and secrets that a
+composition root asks for. Nobody but composition roots and the CLI sees any of it, and nothing is read at import.
+
+Plain pydantic and tomllib: pydantic-settings would double the memory for reading one file, and knows no lines.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from controller.core.errors import Refusal
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.settings import derived, keys, places
+from controller.settings.models import ModelSection
+from controller.settings.overrides import overridden
+from controller.settings.places import Places, find_config
+from controller.settings.problems import ConfigProblems, Problem
+from controller.settings.sizes import container_disk_gb
+from controller.settings.source import Source, read
+from controller.settings.written import Written, is_loopback, take
+
+__all__ = ["ConfigProblems", "Places", "Problem", "Settings", "find_config", "is_loopback", "load", "load_accepted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A config that was taken."""
+
+    file: Path
+    """Relative paths in it begin at its folder."""
+    written: Written
+    places: Places
+    tree: Mapping[str, Any] = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
+
+    @property
+    def models(self) -> Mapping[str, ModelSection]:
+        return self.written.models
+
+    def hosting_policy(self) -> HostingPolicy:
+        return derived.hosting_policy(self.written)
+
+    def model_policies(self) -> dict[str, ModelPolicy]:
+        return derived.model_policies(self.written)
+
+    def key_secret(self, alias: str) -> str:
+        """Name of the provider's secret with the key of this model's server."""
+        return derived.key_secret(alias, self.models[alias])
+
+    def disk_gb(self, alias: str) -> int:
+        """Container disk to ask for."""
+        section = self.models[alias]
+        found = section.disk_gb or container_disk_gb(section.model_size_gb, on_volume=bool(section.volumes))
+        if found is None:
+            raise LookupError(alias)  # refused by `load`
+        return found
+
+    def runpod_key(self) -> SecretStr:
+        """The account's key. Raises ConfigProblems if there is none or it must not be trusted."""
+        section = self.written.runpod
+        found = self._secret(section.key_credential, section.key_file, "runpod")
+        if found is None:
+            raise keys.missing("the account's key", "runpod", self._folder)
+        return found
+
+    def server_key(self, alias: str) -> SecretStr:
+        """The key of a model's server, for the gateway. Raises ConfigProblems as `runpod_key` does."""
+        section = self.models[alias]
+        found = self._secret(section.key_credential, section.key_file, alias)
+        if found is None:
+            raise keys.missing(f"the key of {alias}'s server", alias, self._folder)
+        return found
+
+    def probe_key(self, alias: str) -> SecretStr | None:
+        """The same key for the daemon's probe, only where the config names one."""
+        section = self.models[alias]
+        if section.probe_key_credential is None and section.probe_key_file is None:
+            return None
+        return self._secret(section.probe_key_credential, section.probe_key_file, alias)
+
+    def webhook(self) -> SecretStr | None:
+        """Where alarms are posted, if anywhere."""
+        section = self.written.alarms
+        if section.webhook_credential is None and section.webhook_file is None:
+            return None
+        return self._secret(section.webhook_credential, section.webhook_file, "webhook")
+
+    def client_key_digests(self) -> frozenset[str]:
+        """SHA-256 of each client's key, in hexadecimal; empty: everybody may. Raises ConfigProblems."""
+        section = self.written.gateway
+        digests = frozenset(entry.removeprefix("sha256:") for entry in section.keys)
+        if section.keys_file is None:
+            return digests
+        path = self._folder / Path(section.keys_file).expanduser()
+        digests |= keys.key_digests(path)
+        if not digests and not is_loopback(section.listen):
+            # An emptied file must not open the address to everybody.
+            raise keys.no_digests(path)
+        return digests
+
+    def accepted(self) -> str:
+        """This config as text, to be taken again by `load_accepted` when the file went bad. Holds no secret."""
+        tree = {key: value for key, value in self.tree.items() if key != "gateway"}
+        return json.dumps(
+            {"schema": 1, "file": str(self.file.absolute()), "config": tree}, default=_number, sort_keys=True
+        )
+
+    def _secret(self, credential: str | None, file: str | None, usual: str) -> SecretStr | None:
+        return keys.secret(
+            credential=credential, file=file, usual=usual, folder=self._folder, environment=self.environment
+        )
+
+    @property
+    def _folder(self) -> Path:
+        return self.file.absolute().parent
+
+
+def load(path: Path, environment: Mapping[str, str]) -> Settings:
+    """Raises ConfigProblems with everything that is wrong. No secret is opened yet."""
+    source, problems = overridden(read(path), environment, Written)
+    return _settings(path, source, problems, environment)
+
+
+def load_accepted(text: str, environment: Mapping[str, str]) -> Settings:
+    """The config that `Settings.accepted` wrote; its gateway section is the default. Raises ConfigProblems."""
+    try:
+        content = json.loads(text, parse_float=Decimal)
+        file, tree = Path(content["file"]), dict(content["config"])
+    except (ValueError, KeyError, TypeError) as error:
+        problem = Problem(
+            file="the last accepted config",
+            line=None,
+            key="",
+            value=None,
+            why="cannot be read back",
+            mend="mend the config file",
+        )
+        raise ConfigProblems([problem]) from error
+    return _settings(file, Source(file="the last accepted config", tree=tree), [], environment)
+
+
+def _settings(path: Path, source: Source, problems: list[Problem], environment: Mapping[str, str]) -> Settings:
+    written = take(source, problems)
+    settings = Settings(
+        file=path,
+        written=written,
+        places=places.places(written.state_dir, path, environment),
+        tree=source.tree,
+        environment=environment,
+    )
+    try:
+        settings.hosting_policy()
+        settings.model_policies()
+    except Refusal as error:
+        # The sections' own rules are meant to say it better; this is the net under them.
+        raise ConfigProblems([source.problem((), None, str(error), "see config.example.toml")]) from error
+    return settings
+
+
+def _number(value: object) -> float:
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError(type(value).__name__)

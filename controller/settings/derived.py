@@ -1,0 +1,89 @@
+"""Which policies does the config make?
+
+The one way from sections to `core.policy`. Defaults that need another key (a gateway's queue, the sum of all replicas)
+are filled in here; the fingerprint says when two configs would make different resources.
+"""
+
+import hashlib
+import json
+from typing import Final
+
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.settings.models import ModelSection
+from controller.settings.sizes import startup_deadline
+from controller.settings.written import Written
+
+PROVIDER: Final = "runpod"
+LEDGER: Final = "default"
+
+SHAPING: Final = frozenset({
+    "model", "image", "gpus", "context", "server", "model_file", "served_name", "gpu_count", "cloud_type",
+    "data_center_ids", "disk_gb", "volumes", "volume_mount_path", "model_size_gb", "max_num_seqs",
+    "max_num_batched_tokens", "long_prefill_token_threshold", "gpu_util", "thinking", "reasoning_effort", "sampling",
+    "extra_args", "environment", "api_key_secret", "hf_token_secret", "registry", "min_cuda", "adapters",
+    "tool_calling", "tool_call_parser",
+})  # fmt: skip
+"""Keys of a model that shape its resources: a change means a new one (PF-6)."""
+
+GUIDING: Final = frozenset({
+    "replicas", "key_credential", "key_file", "probe_key_credential", "probe_key_file", "wires", "allow_unpinned",
+    "max_usd_per_hour", "idle_after", "startup_deadline", "max_lifetime", "wait", "queue", "crash_restart_limit",
+    "crash_window", "drain_limit",
+})  # fmt: skip
+"""Keys that are obeyed at once, by whatever runs."""
+
+
+def hosting_policy(written: Written) -> HostingPolicy:
+    policy = written.policy
+    replicas = sum(section.replicas for section in written.models.values())
+    chosen = policy.model_dump(exclude={"max_active"})
+    return HostingPolicy(
+        owner=written.name,
+        provider=PROVIDER,
+        account=written.runpod.account,
+        ledger=LEDGER,
+        max_active=policy.max_active or min(replicas + 1, 4096),
+        usd_per_day=written.usd_per_day,
+        **chosen,
+    )
+
+
+def model_policies(written: Written) -> dict[str, ModelPolicy]:
+    return {alias: _model_policy(written, alias, section) for alias, section in written.models.items()}
+
+
+def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelPolicy:
+    policy, gateway = written.policy, written.gateway
+    return ModelPolicy(
+        alias=alias,
+        model=section.model,
+        image=section.image,
+        served_name=section.served_name or section.model,
+        server=section.server,
+        slots=section.replicas,
+        offers=section.gpus,
+        cards=section.gpu_count,
+        idle_after=section.idle_after,
+        startup_deadline=section.startup_deadline
+        or startup_deadline(section.model_size_gb, hf_token=section.hf_token_secret is not None),
+        max_lifetime=min(section.max_lifetime or policy.max_lifetime, policy.max_lifetime),
+        crash_restart_limit=section.crash_restart_limit,
+        crash_window=section.crash_window,
+        drain_limit=policy.drain_limit if section.drain_limit is None else section.drain_limit,
+        usd_per_hour_max=section.max_usd_per_hour,
+        wait=gateway.wait if section.wait is None else section.wait,
+        queue=gateway.queue if section.queue is None else section.queue,
+        wires=section.wires,
+        fingerprint=fingerprint(section),
+    )
+
+
+def fingerprint(section: ModelSection) -> str:
+    """Digest of what shapes the resource. Keys at their defaults are left out, so that a new key changes nothing."""
+    shape = section.model_dump(mode="json", include=set(SHAPING), exclude_defaults=True)
+    return hashlib.sha256(json.dumps(shape, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def key_secret(alias: str, section: ModelSection) -> str:
+    """Name of the provider's secret that holds the model server's key."""
+    return section.api_key_secret or "vllm_" + alias.replace("-", "_").replace(".", "_")

@@ -1,0 +1,305 @@
+"""What can be said about one model, and which of it contradicts itself?
+
+The keys are those of requirements, App. D. Rules that need two keys are `contradictions`: each names the key to change,
+so that all of a model's faults are told at once.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel
+
+from controller.settings.sections import CLOSED, CredentialName, FilePath, Gigabytes, UsdPerHour
+from controller.settings.sizes import DISK_SPARE_GB, container_disk_gb, disk_fits
+from controller.settings.values import (
+    FLAG,
+    JSON_OBJECT,
+    arguments,
+    fraction,
+    one_of,
+    span,
+    text,
+    texts_by_name,
+    whole,
+    words,
+)
+
+ALIAS_SHAPE: Final = re.compile(r"[a-z0-9_.][a-z0-9_.-]{0,63}", re.ASCII)
+WIRES: Final = ("chat", "completions", "responses", "messages", "embeddings", "rerank")
+VLLM_OLDEST: Final = (0, 22)
+"""Older ones let a request with a forged Host header in without the key (CVE-2026-48746)."""
+
+_DATA_CENTER = r"[A-Z0-9-]{2,32}"
+_SECRET_NAME = r"[A-Za-z0-9_]{1,128}"
+_SECRET_VARIABLE: Final = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.ASCII)
+_RESERVED_VARIABLE: Final = re.compile(r"(?:RUNPOD|GPUWARDEN)_", re.ASCII)
+_REFERENCE: Final = re.compile(r"\{\{ RUNPOD_SECRET_[A-Za-z0-9_]+ \}\}", re.ASCII)
+_OWN_ARGUMENTS: Final = ("--api-key", "--hf-token", "--host", "--port", "--served-model-name", "--alias", "-hft")
+
+
+class ModelSection(BaseModel):
+    """One model: what to serve, on what, and for how long."""
+
+    model_config = CLOSED
+
+    model: Annotated[str, text(r"[!-~]{1,200}", 'write the Hugging Face repository, as in "Qwen/Qwen3-8B"')]
+    """The Hugging Face repository."""
+    image: Annotated[str, text(r"[!-~]{1,200}", 'write image and tag, as in "vllm/vllm-openai:v0.31.0"')]
+    """The container image, pinned by tag or digest."""
+    gpus: Annotated[
+        tuple[str, ...], words(r"[ -~]{1,64}", 'list GPU types in order, as in ["NVIDIA L40S"]', least=1, most=16)
+    ]
+    """GPU types in the order to ask for them, never another. Too few: no capacity. Too dear: the day ends early."""
+    context: Annotated[int, whole(128, 2_000_000)]
+    """Tokens of context for one request. Too low: long prompts are refused. Too high: does not fit and never starts."""
+    server: Annotated[str, one_of("vllm", "llama_cpp")] = "vllm"
+    """The model server that the image holds."""
+    model_file: Annotated[str, text(r"[!-~]{1,200}", "write a file of the repository")] | None = None
+    """llama_cpp only: the GGUF file in the repository; default: the server's own choice."""
+    served_name: Annotated[str, text(r"[!-~]{1,200}", "write a name without spaces")] | None = None
+    """The name that the model server knows the model by; default: the repository."""
+    replicas: Annotated[int, whole(1, 64)] = 1
+    """Machines of this model at once. Each is paid for."""
+    gpu_count: Annotated[int, whole(1, 16)] = 1
+    """Cards a machine. Too low: does not fit. Too high: each card is paid for."""
+    cloud_type: Annotated[str, one_of("SECURE", "COMMUNITY")] = "SECURE"
+    """COMMUNITY is cheaper, on strangers' machines."""
+    data_center_ids: Annotated[
+        tuple[str, ...], words(_DATA_CENTER, 'list data centres, as in ["EU-RO-1"]', least=0, most=16)
+    ] = ()
+    """Only these; empty: any. Few: less capacity."""
+    disk_gb: Annotated[int, whole(10, 2000)] | None = None
+    """Container disk in GB; default: from the size. Too low: the download fails after it was paid. Too high: cost."""
+    volumes: Annotated[
+        dict[str, str],
+        texts_by_name(
+            _DATA_CENTER, r"[A-Za-z0-9]{1,64}", 'write { "EU-RO-1" = "volume id" }, at most 16 entries', most=16
+        ),
+    ] = {}
+    """Network volumes that hold the weights: data centre to volume id, in order. Each bills day and night."""
+    volume_mount_path: Annotated[
+        str, text(r"(/[A-Za-z0-9._-]+){1,16}", "write an absolute path without a slash at its end")
+    ] = "/workspace"
+    """Where a volume is mounted; caches go there."""
+    model_size_gb: Gigabytes | None = None
+    """Size of the weights in GB. Too low: starts cut off, disks too small. Too high: a hung start is paid longer."""
+    max_num_seqs: Annotated[int, whole(1, 1024)] = 8
+    """Requests at once. Too low: they queue in the server. Too high: does not fit in memory."""
+    max_num_batched_tokens: Annotated[int, whole(1, 2_000_000)] | None = None
+    """vLLM only: tokens a step. Too high: memory. Default: the server's own."""
+    long_prefill_token_threshold: Annotated[int, whole(1, 2_000_000)] | None = None
+    """vLLM only: prompts beyond it are cut into pieces, so that short ones get in between."""
+    gpu_util: Annotated[Decimal, fraction("0.1", "1.0")] = Decimal("0.90")
+    """Share of the card's memory for vLLM. Too low: small cache. Too high: out of memory while starting."""
+    thinking: Annotated[str, one_of("on", "off")] = "off"
+    """Whether the chat template lets the model think before it answers. On: longer, dearer answers."""
+    reasoning_effort: Annotated[str, one_of("low", "medium", "high", "xhigh")] | None = None
+    """For templates that know it. Higher: longer, dearer answers."""
+    sampling: Annotated[dict[str, Any], JSON_OBJECT] | None = None
+    """Default sampling values, as a table or JSON."""
+    extra_args: Annotated[tuple[str, ...], arguments(64)] = ()
+    """Further arguments for the model server, last. A wrong one: the server never starts, and the start was paid."""
+    environment: Annotated[
+        dict[str, str],
+        texts_by_name(r"[A-Z_][A-Z0-9_]{0,63}", r"[ -~]{0,512}", 'write { NAME = "text" }, at most 32', most=32),
+    ] = {}
+    """Further environment of the container. Secrets only as "{{ RUNPOD_SECRET_name }}"."""
+    api_key_secret: Annotated[str, text(_SECRET_NAME, "write letters, digits and _")] | None = None
+    """Name of the secret at the provider that holds the model server's key; default: vllm_ and the alias."""
+    key_credential: CredentialName | None = None
+    """Gateway: systemd credential with the same key."""
+    key_file: FilePath | None = None
+    """Gateway: file (0600) with the same key; default: keys/ALIAS beside the config."""
+    probe_key_credential: CredentialName | None = None
+    """Daemon: systemd credential with the same key, so that it can ask for the served name. Without: unknown."""
+    probe_key_file: FilePath | None = None
+    """Daemon: file (0600) with the same key, for the same."""
+    hf_token_secret: Annotated[str, text(_SECRET_NAME, "write letters, digits and _")] | None = None
+    """Name of the secret at the provider that holds a Hugging Face token: gated models, faster downloads."""
+    registry: Annotated[str, text(r"[A-Za-z0-9_-]{1,64}", "write the id of the registry credential")] | None = None
+    """The provider's id of a registry credential, for private images."""
+    min_cuda: Annotated[str, text(r"[0-9]{1,2}\.[0-9]{1,2}", 'write a version, as in "12.8"')] | None = None
+    """Oldest CUDA version of the machine. Too low: the image does not run there. Too high: less capacity."""
+    adapters: Annotated[tuple[str, ...], words(r"[!-~]{1,128}", "list names without spaces", least=0, most=64)] = ()
+    """Names of LoRA adapters that may be served beside the model."""
+    tool_calling: Annotated[str, one_of("parsed", "absent")] = "absent"
+    """"absent": requests with tools are refused before anything starts. "parsed" needs tool_call_parser for vLLM."""
+    tool_call_parser: Annotated[str, text(r"[A-Za-z0-9_.-]{1,64}", "write the parser's name")] | None = None
+    """vLLM's parser for this model family. A wrong one: tool calls arrive as text."""
+    wires: Annotated[tuple[str, ...], words("|".join(WIRES), f"choose from {', '.join(WIRES)}", least=1, most=6)] = (
+        "chat",
+        "completions",
+        "responses",
+        "messages",
+    )
+    """APIs that this model serves; others are refused before anything starts."""
+    allow_unpinned: Annotated[bool, FLAG] = False
+    """True: an image without tag, or "latest". What runs may then change with each start."""
+    max_usd_per_hour: UsdPerHour | None = None
+    """Dearest machine that is taken; default: the dearest listed GPU's price × gpu_count. Too low: nothing starts."""
+    idle_after: Annotated[timedelta, span("1s", "24h")] = timedelta(minutes=30)
+    """Stopped after so long without a request. Too low: a start after each pause. Too high: idle cost."""
+    startup_deadline: Annotated[timedelta, span("10s", "6h")] | None = None
+    """Longest start; default: from the size. Too low: paid and cut off. Too high: a hung one is paid longer."""
+    max_lifetime: Annotated[timedelta, span("1s", "365d")] | None = None
+    """A machine of this model lives at most so long; default, and never more than: the policy's."""
+    wait: Annotated[timedelta, span("0s", "30m")] | None = None
+    """How long a caller is held; default: the gateway's."""
+    queue: Annotated[int, whole(1, 4096)] | None = None
+    """Callers that wait; default: the gateway's."""
+    crash_restart_limit: Annotated[int, whole(1, 100)] = 2
+    """Restarts of the container within crash_window that end it. Too low: one hiccup does. Too high: a loop is paid."""
+    crash_window: Annotated[timedelta, span("10s", "24h")] = timedelta(seconds=600)
+    """Restarts further apart than this do not add up."""
+    drain_limit: Annotated[timedelta, span("0s", "6h")] | None = None
+    """Open requests may end so long before a stop; default: the policy's. Too low: cut answers. Too high: cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """Two values that cannot both hold; `key` is the one to change."""
+
+    key: str
+    value: object
+    why: str
+    mend: str
+
+
+def contradictions(alias: str, section: ModelSection) -> Iterator[Contradiction]:
+    yield from _alias(alias)
+    yield from _image(section)
+    yield from _disk(section)
+    yield from _server(section)
+    yield from _arguments(section)
+    yield from _environment(section)
+    yield from _places(section)
+    yield from keys_twice(section, "key", "probe_key")
+
+
+def keys_twice(section: BaseModel, *stems: str) -> Iterator[Contradiction]:
+    """A secret that is named both as a credential and as a file."""
+    for stem in stems:
+        if getattr(section, f"{stem}_credential") and getattr(section, f"{stem}_file"):
+            yield Contradiction(
+                key=f"{stem}_file", value=None, why=f"{stem}_credential is given too", mend="keep one of the two"
+            )
+
+
+def _alias(alias: str) -> Iterator[Contradiction]:
+    if not ALIAS_SHAPE.fullmatch(alias) or set(alias) == {"."}:
+        yield Contradiction(
+            key="", value=alias, why="not an alias", mend="use 1 to 64 of a-z, 0-9, - _ and ., no dash first"
+        )
+    elif alias == "runpod":
+        yield Contradiction(key="", value=alias, why="keys/runpod is the account's key", mend="choose another alias")
+
+
+def _image(section: ModelSection) -> Iterator[Contradiction]:
+    name, _, digest = section.image.partition("@")
+    repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
+    if tag in ("", "latest") and not digest and not section.allow_unpinned:
+        yield Contradiction(
+            key="image",
+            value=section.image,
+            why="the image is not pinned: what runs could change with each start",
+            mend='add a version tag, as in ":v0.31.0", or a digest; or set allow_unpinned = true',
+        )
+    version = re.match(r"v?(\d{1,4})\.(\d{1,4})", tag, re.ASCII)
+    is_vllm = section.server == "vllm" and "vllm" in repository
+    if is_vllm and version and (int(version[1]), int(version[2])) < VLLM_OLDEST:
+        yield Contradiction(
+            key="image",
+            value=section.image,
+            why="vLLM before 0.22 can be used without its key on a public address (CVE-2026-48746)",
+            mend="use v0.22.0 or newer",
+        )
+
+
+def _disk(section: ModelSection) -> Iterator[Contradiction]:
+    if section.model_size_gb is None or section.volumes:
+        return
+    if section.disk_gb is None and container_disk_gb(section.model_size_gb, on_volume=False) is None:
+        yield Contradiction(
+            key="model_size_gb",
+            value=section.model_size_gb,
+            why="needs a larger container disk than 2000 GB",
+            mend="put the weights on a network volume (volumes)",
+        )
+    if section.disk_gb is not None and not disk_fits(section.disk_gb, section.model_size_gb):
+        yield Contradiction(
+            key="disk_gb",
+            value=section.disk_gb,
+            why=f"too small for weights of {section.model_size_gb} GB",
+            mend=f"at least model_size_gb + {DISK_SPARE_GB}; or leave it out",
+        )
+
+
+def _server(section: ModelSection) -> Iterator[Contradiction]:
+    vllm = section.server == "vllm"
+    parsed = section.tool_calling == "parsed"
+    if vllm and parsed and section.tool_call_parser is None:
+        yield Contradiction(
+            key="tool_calling", value="parsed", why="vLLM needs to know how", mend='add tool_call_parser = "…"'
+        )
+    if section.tool_call_parser is not None and not (vllm and parsed):
+        yield Contradiction(
+            key="tool_call_parser",
+            value=section.tool_call_parser,
+            why='only for vLLM with tool_calling = "parsed"',
+            mend='set tool_calling = "parsed", or remove it',
+        )
+    if vllm and section.model_file is not None:
+        yield Contradiction(key="model_file", value=section.model_file, why="only for llama_cpp", mend="remove it")
+    yield from _batches(section)
+
+
+def _batches(section: ModelSection) -> Iterator[Contradiction]:
+    batch, prefill = section.max_num_batched_tokens, section.long_prefill_token_threshold
+    for key, value in (("max_num_batched_tokens", batch), ("long_prefill_token_threshold", prefill)):
+        if value is not None and section.server != "vllm":
+            yield Contradiction(key=key, value=value, why="only for vLLM", mend="remove it")
+    if batch is not None and batch < section.max_num_seqs:
+        yield Contradiction(
+            key="max_num_batched_tokens", value=batch, why="less than max_num_seqs", mend="raise it, or remove it"
+        )
+    if prefill is not None and prefill > section.context:
+        yield Contradiction(
+            key="long_prefill_token_threshold", value=prefill, why="more than context", mend="lower it, or remove it"
+        )
+
+
+def _arguments(section: ModelSection) -> Iterator[Contradiction]:
+    for argument in section.extra_args:
+        if (name := argument.partition("=")[0]) in _OWN_ARGUMENTS:
+            yield Contradiction(
+                key="extra_args",
+                value=name,
+                why="set by gpuwarden, or a secret on a command line that everybody can read",
+                mend=f"remove {name}",
+            )
+
+
+def _environment(section: ModelSection) -> Iterator[Contradiction]:
+    for name, value in section.environment.items():
+        if _RESERVED_VARIABLE.match(name):
+            yield Contradiction(
+                key="environment", value=name, why="a mark of the provider's or our own", mend=f"remove {name}"
+            )
+        elif _SECRET_VARIABLE.search(name) and not _REFERENCE.fullmatch(value):
+            yield Contradiction(
+                key="environment",
+                value=name,
+                why="its name says that it is a secret, and the provider shows it",
+                mend="store it at the provider and write {{ RUNPOD_SECRET_name }}",
+            )
+
+
+def _places(section: ModelSection) -> Iterator[Contradiction]:
+    if section.data_center_ids and (stray := sorted(set(section.volumes) - set(section.data_center_ids))):
+        yield Contradiction(
+            key="volumes", value=stray[0], why="lies in a data centre that data_center_ids leaves out", mend="add it"
+        )

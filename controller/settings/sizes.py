@@ -1,0 +1,45 @@
+"""What follows from the size of a model's weights?
+
+Container disk (requirements, PF-4) and startup deadline (design, section 6). GB are 10^9 bytes.
+"""
+
+import math
+from datetime import timedelta
+from decimal import Decimal
+from typing import Final
+
+from controller.core.policy import STARTUP_DEADLINE_MOST
+
+DISK_SPARE_GB: Final = 20
+"""Beside the weights: image layers, caches, logs."""
+
+_DISK_MOST_GB: Final = 2000
+_DISK_UNKNOWN_GB: Final = 80
+_DISK_BESIDE_VOLUME_GB: Final = 30
+_STARTUP_UNKNOWN: Final = timedelta(seconds=1800)
+_STARTUP_LEAST: Final = timedelta(seconds=600)
+_STARTUP_FIXED: Final = timedelta(seconds=300)
+# Seconds a GB: downloads without a Hugging Face token are slowed down.
+_WITH_TOKEN: Final = 20
+_WITHOUT_TOKEN: Final = 45
+
+
+def container_disk_gb(size_gb: Decimal | None, *, on_volume: bool) -> int | None:
+    """Disk to ask for; None if no machine has as much."""
+    if on_volume:
+        return _DISK_BESIDE_VOLUME_GB
+    if size_gb is None:
+        return _DISK_UNKNOWN_GB
+    needed = math.ceil(Decimal("1.3") * size_gb + 30)
+    return needed if needed <= _DISK_MOST_GB else None
+
+
+def disk_fits(disk_gb: int, size_gb: Decimal) -> bool:
+    return disk_gb >= size_gb + DISK_SPARE_GB
+
+
+def startup_deadline(size_gb: Decimal | None, *, hf_token: bool) -> timedelta:
+    if size_gb is None:
+        return _STARTUP_UNKNOWN
+    download = timedelta(seconds=float(size_gb) * (_WITH_TOKEN if hf_token else _WITHOUT_TOKEN))
+    return min(max(_STARTUP_LEAST, _STARTUP_FIXED + download), STARTUP_DEADLINE_MOST)

@@ -1,0 +1,190 @@
+"""What does the whole config hold, and does it hold together?
+
+`take` turns a parsed source into the closed tree of sections, or raises every problem found in it: what a single value
+may be, which keys exist, and what two keys may not say together.
+"""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from controller.settings.models import Contradiction, ModelSection, contradictions, keys_twice
+from controller.settings.overrides import named_section, nested_section
+from controller.settings.problems import ConfigProblems, Problem, nearest
+from controller.settings.sections import (
+    CLOSED,
+    AlarmsSection,
+    FilePath,
+    GatewaySection,
+    PolicySection,
+    RunpodSection,
+    UsdPerDay,
+)
+from controller.settings.source import Keys, Source
+from controller.settings.values import REFUSED, one_of, text, write_span
+
+S = TypeVar("S", bound=BaseModel)
+
+
+class Written(BaseModel):
+    """The config file."""
+
+    model_config = CLOSED
+
+    name: Annotated[str, text(r"[a-z0-9][a-z0-9_.-]{0,63}", "write 1 to 64 of a-z, 0-9, - _ and .")]
+    """Owner: carried by every machine. Two environments with one name stop each other's machines."""
+    usd_per_day: UsdPerDay = Decimal(40)
+    """US dollars a UTC day; beyond it nothing new starts. Too low: refusals by noon. Too high: a fault may cost it."""
+    state_dir: FilePath | None = None
+    """Folder of store, evidence and sockets; default: systemd's folders, else `state` beside the config."""
+    log_level: Annotated[str, one_of("debug", "info", "warning", "error")] = "info"
+    """Least important line that is logged."""
+    runpod: RunpodSection = Field(default_factory=RunpodSection)
+    """The account at Runpod."""
+    gateway: GatewaySection = Field(default_factory=GatewaySection)
+    """The fixed address."""
+    policy: PolicySection = Field(default_factory=PolicySection)
+    """Rhythms and bounds."""
+    alarms: AlarmsSection = Field(default_factory=AlarmsSection)
+    """Who is told."""
+    models: dict[str, ModelSection] = Field(default_factory=dict)
+    """One table per model, by alias."""
+
+
+def take(source: Source, problems: list[Problem]) -> Written:
+    """The tree that `source` writes. Raises ConfigProblems with `problems` and all others."""
+    written: Written | None = None
+    try:
+        written = Written.model_validate(source.tree)
+    except ValidationError as error:
+        problems.extend(_problem(source, found) for found in error.errors(include_url=False))
+    problems.extend(
+        source.problem((*keys, found.key) if found.key else keys, found.value, found.why, found.mend)
+        for keys, found in _contradictions(source.tree)
+    )
+    if problems or written is None:
+        raise ConfigProblems(sorted(problems, key=lambda problem: (problem.line or 0, problem.key)))
+    return written
+
+
+def _problem(source: Source, found: ErrorDetails) -> Problem:
+    keys = tuple(str(part) for part in found["loc"] if isinstance(part, str))
+    why, mend = _explained(keys, found)
+    value = None if found["type"] == "missing" else found["input"]
+    return source.problem(keys, value, why, mend)
+
+
+def _explained(keys: Keys, found: ErrorDetails) -> tuple[str, str]:
+    context = found.get("ctx", {})
+    match found["type"]:
+        case kind if kind == REFUSED:
+            return str(context["why"]), str(context["mend"])
+        case "extra_forbidden":
+            return "no such key", _nearest_key(keys, found["input"])
+        case "missing":
+            return "missing", f"add {keys[-1]} = …"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return "not a table", f"write it as [{'.'.join(keys)}]"
+        case _:
+            return found["msg"].lower(), "see config.example.toml"
+
+
+def _nearest_key(keys: Keys, value: object) -> str:
+    if isinstance(value, dict) and len(keys) > 2 and keys[0] == "models":
+        return f'an alias with a dot needs quotes: [models."{".".join(keys[1:])}"]'
+    return nearest(keys[-1], _keys_at(keys[:-1]))
+
+
+def _keys_at(keys: Keys) -> list[str]:
+    section: type[BaseModel] = Written
+    rest = list(keys)
+    while rest:
+        entry = next(entry for name, entry in section.model_fields.items() if (entry.alias or name) == rest[0])
+        if (named := named_section(entry)) is not None:
+            section, rest = named, rest[2:]
+        else:
+            section, rest = nested_section(entry) or section, rest[1:]
+    return [entry.alias or name for name, entry in section.model_fields.items()]
+
+
+def _contradictions(tree: Mapping[str, Any]) -> Iterator[tuple[Keys, Contradiction]]:
+    """What each section that can be read by itself says against itself, whatever is wrong with the others."""
+    if (runpod := _alone(RunpodSection, tree.get("runpod", {}))) is not None:
+        yield from ((("runpod",), found) for found in _runpod(runpod))
+    if (gateway := _alone(GatewaySection, tree.get("gateway", {}))) is not None:
+        yield from ((("gateway",), found) for found in _gateway(gateway))
+    if (policy := _alone(PolicySection, tree.get("policy", {}))) is not None:
+        yield from ((("policy",), found) for found in _policy(policy))
+    if (alarms := _alone(AlarmsSection, tree.get("alarms", {}))) is not None:
+        yield from ((("alarms",), found) for found in keys_twice(alarms, "webhook"))
+    models = tree.get("models")
+    for alias, table in models.items() if isinstance(models, dict) else ():
+        if (model := _alone(ModelSection, table)) is not None:
+            yield from ((("models", alias), found) for found in contradictions(alias, model))
+
+
+def _alone(section: type[S], table: object) -> S | None:
+    try:
+        return section.model_validate(table)
+    except ValidationError:
+        return None
+
+
+def _runpod(section: RunpodSection) -> Iterator[Contradiction]:
+    yield from keys_twice(section, "key")
+    for key, url in (("base_url", section.api_url), ("proxy_url", section.proxy_url)):
+        if url.startswith("http://") and not is_loopback(url.removeprefix("http://").partition("/")[0]):
+            yield Contradiction(
+                key=key, value=url, why="keys would travel in the clear", mend="write https://; http:// is for loopback"
+            )
+    if "{pod}" not in section.proxy_url or "{port}" not in section.proxy_url:
+        yield Contradiction(
+            key="proxy_url", value=section.proxy_url, why="does not name {pod} and {port}", mend="put both in"
+        )
+
+
+def _gateway(section: GatewaySection) -> Iterator[Contradiction]:
+    if not 1 <= int(section.listen.rpartition(":")[2]) <= 65535:
+        yield Contradiction(key="listen", value=section.listen, why="no such port", mend="write a port from 1 to 65535")
+    if not is_loopback(section.listen) and not section.keys and section.keys_file is None:
+        yield Contradiction(
+            key="listen",
+            value=section.listen,
+            why="everybody who reaches this address could spend: it is not loopback, and there are no client keys",
+            mend="add keys or keys_file, or listen on 127.0.0.1",
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Does an address with or without a port stay on this machine?"""
+    host = address if address.count(":") == 0 or address.endswith("]") else address.rpartition(":")[0]
+    host = host.strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _policy(section: PolicySection) -> Iterator[Contradiction]:
+    rules = (
+        ("lease", section.lease > 2 * section.call_limit, "longer than two call_limits"),
+        ("lease_renewal", 2 * section.lease_renewal < section.lease, "less than half of lease"),
+        ("listing_steady", section.listing_fast <= section.listing_steady, "at least listing_fast"),
+        ("listing_idle", section.listing_steady <= section.listing_idle, "at least listing_steady"),
+        (
+            "stream_lease_renewal",
+            2 * section.stream_lease_renewal < section.stream_lease,
+            "less than half of stream_lease",
+        ),
+        ("hold_max", section.hold_first <= section.hold_max, "at least hold_first"),
+    )
+    for key, holds, what in rules:
+        if not holds:
+            value = getattr(section, key)
+            yield Contradiction(key=key, value=write_span(value), why="does not fit", mend=f"it must be {what}")
