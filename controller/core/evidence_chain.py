@@ -1,50 +1,67 @@
-"""Is this file of evidence the one that was written, whole and in order?
+"""Has anything been changed or taken out of the evidence since it was written?
 
-Each line carries the hash of the line before it and its own, over a canonical form, so that one changed byte, one missing or
-one repeated line shows. The first line's `prev` is empty.
+Each line carries the hash of the line before it and its own. A changed line no longer has its hash; a line that was
+removed, put in or moved breaks the link to its neighbour. What is missing at either end shows only in comparison with
+the store: old files may have been thrown away, and the newest line may still be on its way.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-
-def canonical(line: Mapping[str, Any]) -> str:
-    """The one form of a line that is hashed: sorted names, no spaces, no escapes beyond JSON's own."""
-    told = {name: value for name, value in line.items() if name != "hash"}
-    return json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def digest(line: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical(line).encode()).hexdigest()
-
-
-def link(line: Mapping[str, Any], prev: str) -> dict[str, Any]:
-    """The line with the hash of the one before it, and its own."""
-    linked = {**line, "prev": prev}
-    return {**linked, "hash": digest(linked)}
+BEFORE_THE_FIRST: Final = "0" * 64
+"""`prev` of the first line ever written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """The first thing that is wrong: at which `seq` (as far as it can be told), and what."""
+    """The first line that does not hold; `position` counts the lines given, from 1."""
 
+    position: int
     seq: int | None
-    problem: str
+    what: str
 
 
-def verify(lines: Iterable[Mapping[str, Any]]) -> Broken | None:
-    """Follow the chain from its first given line on; `None` if every link holds."""
-    before: Mapping[str, Any] | None = None
-    for line in lines:
-        seq = line.get("seq")
-        if line.get("hash") != digest(line):
-            return Broken(seq=seq, problem="its content does not match its hash")
-        if before is not None and line.get("prev") != before.get("hash"):
-            return Broken(seq=seq, problem=f"it does not follow line {before.get('seq')}")
-        if before is not None and seq != before.get("seq", 0) + 1:
-            return Broken(seq=seq, problem=f"line {before.get('seq', 0) + 1} is missing")
-        before = line
+def canonical(line: Mapping[str, Any]) -> str:
+    """The one way to write a line for hashing, and in the file. Raises ValueError for what JSON has not."""
+    return json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def link(line: Mapping[str, Any], prev: str) -> dict[str, Any]:
+    """`line` with `prev` and its own `hash` in it."""
+    linked = {**line, "prev": prev}
+    linked.pop("hash", None)
+    return {**linked, "hash": _digest(linked)}
+
+
+def verify(lines: Iterable[Mapping[str, Any]], prev: str | None = None) -> Broken | None:
+    """The first line that does not hold, or None. `prev` is the hash before the first one, where it is known."""
+    seq: int | None = None
+    for position, line in enumerate(lines, start=1):
+        found = line.get("seq")
+        number = found if isinstance(found, int) and not isinstance(found, bool) else None
+        if (what := _wrong(line, number, prev=prev, after=seq)) is not None:
+            return Broken(position=position, seq=number, what=what)
+        prev, seq = str(line["hash"]), number
     return None
+
+
+def _wrong(line: Mapping[str, Any], seq: int | None, *, prev: str | None, after: int | None) -> str | None:
+    if not isinstance(line.get("hash"), str) or not isinstance(line.get("prev"), str):
+        return "it carries no hash"
+    if line["hash"] != _digest({key: value for key, value in line.items() if key != "hash"}):
+        return "its content does not have its hash: it was changed"
+    if seq is None:
+        return "it carries no seq"
+    if prev is not None and line["prev"] != prev:
+        return "it does not follow the line before: something was removed, put in or moved"
+    if after is not None and seq <= after:
+        return f"its seq does not come after {after}"
+    return None
+
+
+def _digest(line: Mapping[str, Any]) -> str:
+    # A lone surrogate can be in a JSON text and not in UTF-8; it must break the hash, not the reader.
+    return hashlib.sha256(canonical(line).encode("utf-8", "surrogatepass")).hexdigest()
