@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _TEND_SECONDS: Final = 0.2
 _GRACE_SECONDS: Final = 3.0
+_RESTART_SECONDS: Final = 1.0
 _INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR")
 
 
@@ -60,10 +61,12 @@ class Children:
         """Make the running programs those that should run now."""
         async with self._turn:
             now = emulator.settle()
-            for pod_id in tuple(self._running):
-                await self._end_if_due(emulator, pod_id, now)
+            due = [pod_id for pod_id in self._running if self._is_due(emulator, pod_id, now)]
+            ending = [self._running.pop(pod_id) for pod_id in due]
             for pod in tuple(emulator.pods.values()):
                 await self._start_if_due(emulator, pod, now)
+        # Outside the turn: a program that is slow to end must not hold up requests to the others.
+        await _end_all(ending)
 
     async def pass_on(self, emulator: Emulator, pod: Pod, request: Request, exchange: Exchange) -> None:
         """Answer a request by the program behind this pod: 502 where none listens."""
@@ -84,9 +87,7 @@ class Children:
         self._closed = True
         async with self._turn:
             children, self._running = list(self._running.values()), {}
-            async with anyio.create_task_group() as group:
-                for child in children:
-                    group.start_soon(_end, child)
+        await _end_all(children)
 
     async def _count(self, pod: Pod, child: Child, request: Request, exchange: Exchange) -> None:
         upstream = pod.upstream
@@ -98,14 +99,13 @@ class Children:
             upstream.aborted += 1
             raise
 
-    async def _end_if_due(self, emulator: Emulator, pod_id: str, now: float) -> None:
+    def _is_due(self, emulator: Emulator, pod_id: str, now: float) -> bool:
+        """Whether this program has to end, or has: its container has changed, or it stopped by itself."""
         child, pod = self._running[pod_id], emulator.pods[pod_id]
         if child.process.returncode is not None and pod.alive:
             # Runpod starts a container anew for ever when its command ends.
-            pods.restart_container(pod, now)
-        if pods.container_since(pod, now) != child.container_since:
-            del self._running[pod_id]
-            await _end(child)
+            pods.restart_container(pod, now, after=_RESTART_SECONDS)
+        return pods.container_since(pod, now) != child.container_since
 
     async def _start_if_due(self, emulator: Emulator, pod: Pod, now: float) -> None:
         since = pods.container_since(pod, now)
@@ -126,6 +126,12 @@ class Children:
             start_new_session=True,
         )
         self._running[pod.id] = Child(process=process, port=port, container_since=since)
+
+
+async def _end_all(children: list[Child]) -> None:
+    async with anyio.create_task_group() as group:
+        for child in children:
+            group.start_soon(_end, child)
 
 
 async def _end(child: Child) -> None:

@@ -204,12 +204,12 @@ def order_state(pod: Pod, state: str, now: float) -> None:
         pod.stated = None
 
 
-def restart_container(pod: Pod, now: float) -> None:
+def restart_container(pod: Pod, now: float, *, after: float = 0.0) -> None:
     """The container starts anew inside the same pod: nothing bills otherwise, uptime falls to 0, requests are cut."""
     before = first_started_at(pod, now, moves=False)
     pod.boot = Boot(
         at=now,
-        boot_seconds=0.0,
+        boot_seconds=after,
         ready_seconds=pod.boot.ready_seconds,
         first=False,
         said_at_once=pod.boot.said_at_once,
