@@ -87,7 +87,7 @@ BAD_LINES = [
     (M, "long_prefill_token_threshold = 32769", "threshold = 32769: more than context; lower it"),
     (M, "model_size_gb = 1600", "models.qwen.model_size_gb = 1600: needs a larger container disk"),
     (M, "policy.settle = 3", "models.qwen.policy: no such key; "),
-    (P, 'lease = "60s"\nlease_renewal = "1s"', 'policy.lease = "1m": does not fit; it must be longer than two call_lim'),
+    (P, 'lease = "60s"\nlease_renewal = "1s"', 'policy.lease = "1m": does not fit; it must be longer than two call'),
     (P, 'lease_renewal = "150s"', 'policy.lease_renewal = "2m30s": does not fit; it must be less than half of'),
     (P, 'listing_steady = "14s"', 'policy.listing_steady = "14s": does not fit; it must be at least listing_fast'),
     (P, 'stop_evidence = "none"', 'policy.stop_evidence = "none": not one of the words allowed here; write one'),

@@ -1,0 +1,128 @@
+"""What is said while running, where does it go, and what must never be in it?
+
+One line per event on stdout: JSON for a collector, words on a terminal. Events are names with fields. No secret and no
+prompt gets through: fields that are named like one are blanked, and every secret value that a process has opened is
+registered here and replaced wherever it turns up, tracebacks included.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, TextIO
+
+# structlog takes rich for tracebacks wherever that is installed: 5 MB and 0.1 s for what no daemon shows (measured,
+# November 2026). Hidden for the moment of the import, it does without.
+_HIDE: Final = "rich" not in sys.modules
+if _HIDE:
+    sys.modules["rich"] = None  # type: ignore[assignment]
+import structlog  # noqa: E402
+from structlog.typing import EventDict, Processor, WrappedLogger  # noqa: E402
+
+if _HIDE:
+    del sys.modules["rich"]
+
+BLANK: Final = "[redacted]"
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+_SECRET_WORDS: Final = frozenset({
+    "authorization", "credential", "credentials", "env", "environment", "key", "keys", "password", "secret", "secrets",
+    "token", "cookie", "webhook",
+})  # fmt: skip
+_PROMPT_WORDS: Final = frozenset({"prompt", "messages", "input", "content", "body", "completion"})
+_SECRET_LENGTH_LEAST: Final = 8
+"""A shorter one would blank out ordinary words."""
+
+_known_secrets: set[str] = set()
+
+
+def register_secret(value: str) -> None:
+    """Never print this value from now on."""
+    if len(value) >= _SECRET_LENGTH_LEAST:
+        _known_secrets.add(value)
+
+
+def forget_secrets() -> None:
+    """For tests."""
+    _known_secrets.clear()
+
+
+def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Blank what is named like a secret or a prompt, and replace every registered value, however deep."""
+    return {name: BLANK if _private(name) else _clean(value) for name, value in event.items()}
+
+
+def _private(name: object) -> bool:
+    words = str(name).lower().replace("-", "_").split("_")
+    # A resource's key and a count of tokens are no secrets; `resource_key` is how the former is logged.
+    if words[-1] == "key" and words[:-1] in (["resource"], ["config"]):
+        return False
+    return bool(_SECRET_WORDS & set(words)) or words[-1] in _PROMPT_WORDS
+
+
+def _clean(value: object) -> object:
+    match value:
+        case str():
+            return scrubbed(value)
+        case Mapping():
+            return {scrubbed(str(key)): BLANK if _private(key) else _clean(entry) for key, entry in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_clean(entry) for entry in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return scrubbed(str(value))
+
+
+def scrubbed(text: str) -> str:
+    """`text` without any registered secret."""
+    for secret in _known_secrets:
+        if secret in text:
+            text = text.replace(secret, BLANK)
+    return text
+
+
+def configure(level: str = "info", *, stream: TextIO | None = None) -> None:
+    """Once, by a composition root. Raises KeyError for a level that there is not."""
+    target = stream or sys.stdout
+    structlog.configure(
+        processors=[*_steps(), _writer(target)],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(target),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _steps() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+        # Before redaction: a traceback quotes what was passed.
+        structlog.processors.format_exc_info,
+        redact,
+    ]
+
+
+def _writer(target: TextIO) -> Processor:
+    if target.isatty():
+        return _words
+    return structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False)
+
+
+def _words(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
+    """For people: time, level, event, fields. structlog's own console renderer would bring rich along."""
+    at, level, name = str(event.pop("at", "")), event.pop("level", ""), event.pop("event", "")
+    traceback = event.pop("exception", None)
+    fields = " ".join(f"{key}={_short(value)}" for key, value in event.items())
+    line = f"{at[11:19]} {level:7} {name} {fields}".rstrip()
+    return line if traceback is None else f"{line}\n{traceback}"
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return repr(text) if not text or any(char.isspace() or not char.isprintable() for char in text) else text
