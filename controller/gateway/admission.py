@@ -1,0 +1,116 @@
+"""Is this a request that a machine may be woken for?
+
+In this order: who asks, how much, is it readable, for which model, does its server speak that. What is refused here
+has woken nothing and counts as no use (IM-3, B25).
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import anyio
+
+from controller.core.errors import Code
+from controller.gateway import document
+from controller.gateway.clients import may_use
+from controller.gateway.config import GatewayConfig
+from controller.gateway.document import Document
+from controller.gateway.refusals import Refused, bad_request, not_served
+from controller.gateway.routes import RouteTable
+from controller.gateway.wires import Shape
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+WAIT: Final = re.compile(rb"(?:^|[,;\s])wait=(\d{1,5})(?:$|[,;\s])")
+WAIT_MOST: Final = timedelta(hours=1)
+
+
+class ClientGone(Exception):
+    """The client left before its request was whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """One admitted request."""
+
+    alias: str
+    shape: Shape
+    document: Document
+    stream: bool
+    patience: timedelta | None
+    """As the client prefers; None if it said nothing."""
+    kind: bytes
+    accept: bytes
+
+
+async def admit(scope: Scope, receive: Receive, shape: Shape, config: GatewayConfig, table: RouteTable) -> Demand:
+    """Raises `Refused`, or `ClientGone`."""
+    headers = dict(scope["headers"])
+    require_key(scope["headers"], config)
+    body = await _read(headers, receive, config)
+    try:
+        asked = document.parse(body)
+    except document.Unreadable as error:
+        raise bad_request(str(error)) from error
+    alias = asked.members.get("model")
+    if not isinstance(alias, str):
+        raise bad_request("the body names no model")
+    _require_served(alias, shape, config, table)
+    return Demand(
+        alias=alias,
+        shape=shape,
+        document=asked,
+        stream=asked.members.get("stream") is True,
+        patience=preferred_wait(headers.get(b"prefer", b"")),
+        kind=headers.get(b"content-type", b"application/json"),
+        accept=headers.get(b"accept", b"*/*"),
+    )
+
+
+def require_key(headers: Iterable[tuple[bytes, bytes]], config: GatewayConfig) -> None:
+    if not may_use(headers, config.client_keys):
+        raise Refused(Code.WRONG_KEY, "this key may not use this address")
+
+
+def preferred_wait(prefer: bytes) -> timedelta | None:
+    """`wait=N` of a Prefer header, in seconds (RFC 7240)."""
+    found = WAIT.search(prefer)
+    return None if found is None else min(timedelta(seconds=int(found[1])), WAIT_MOST)
+
+
+def _require_served(alias: str, shape: Shape, config: GatewayConfig, table: RouteTable) -> None:
+    if alias not in config.models:
+        raise Refused(Code.UNKNOWN_MODEL, f"there is no model {alias[:128]!r}")
+    view = table.views.get(alias)
+    if view is not None and shape.name not in view.wires:
+        raise not_served(400)
+
+
+async def _read(headers: dict[bytes, bytes], receive: Receive, config: GatewayConfig) -> bytes:
+    limit = config.body_limit
+    announced = headers.get(b"content-length", b"")
+    if announced.isdigit() and int(announced) > limit:
+        raise _too_large(limit)
+    pieces: list[bytes] = []
+    size = 0
+    with anyio.move_on_after(config.body_wait.total_seconds()):
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ClientGone
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    raise ClientGone
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(Code.BODY_TOO_LARGE, f"a body may have {limit} bytes")

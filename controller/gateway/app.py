@@ -1,0 +1,226 @@
+"""What does the fixed address answer?
+
+Inference paths go through admission to an exchange; the list of models, health and metrics are answered here and wake
+nothing; all else is not served. `build` puts the parts together from plain values, `run` keeps the table and the
+leases, `drain` ends what is open when the gateway stops.
+"""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from controller.api.client import DaemonClient
+from controller.clock import Clock
+from controller.core.errors import Code
+from controller.gateway.admission import ClientGone, Receive, Scope, admit, require_key
+from controller.gateway.config import GatewayConfig, Job
+from controller.gateway.contact import Contact
+from controller.gateway.exchange import Desk, Exchange
+from controller.gateway.placement import Placement
+from controller.gateway.proof import Proofs
+from controller.gateway.proxy import Proxy
+from controller.gateway.refusals import Refused, not_served
+from controller.gateway.reply import Reply, Send
+from controller.gateway.reports import Reports
+from controller.gateway.routes import Key, RouteTable, follow
+from controller.gateway.starts import Starts
+from controller.gateway.stream_leases import StreamLeases
+from controller.gateway.tally import Tally, exposition
+from controller.gateway.upstream import Upstream
+from controller.gateway.waiting import WaitingRooms
+from controller.gateway.wires import BY_PATH, Shape
+from controller.http1 import Wire
+from controller.ids import Randomness
+
+log = logging.getLogger(__name__)
+
+SWEEP_S: Final = 10.0
+AFTER_END_S: Final = 2.0
+JSON_TYPE: Final = [(b"content-type", b"application/json")]
+TEXT_TYPE: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
+
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Gateway:
+    """`name` is this gateway among others, as the daemon sees it: new with each process."""
+
+    def __init__(self, config: GatewayConfig, *, name: str, daemon: DaemonClient, upstream: Wire, clock: Clock) -> None:
+        self.name = name
+        self._config = config
+        self._daemon = daemon
+        self._group: TaskGroup | None = None
+        self._early: list[Job] = []
+        self._live: set[Exchange] = set()
+        self._none_live = anyio.Event()
+        self.tally = Tally()
+        self.contact = Contact(self._contact_changed)
+        self.table = RouteTable(self._table_changed)
+        reports = Reports(name=name, daemon=daemon, start=self._start)
+        self.leases = StreamLeases(
+            name=name, daemon=daemon, contact=self.contact, clock=clock, on_refusal=self._lease_refused
+        )
+        seen = Upstream(upstream, config)
+        self._proofs = Proofs(
+            upstream=seen,
+            leases=self.leases,
+            table=self.table,
+            report=reports.tell,
+            on_proven=lambda alias: self.rooms.ring({alias}),
+            start=self._start,
+        )
+        placement = Placement(self.table, self.leases, self._proofs)
+        self.rooms = WaitingRooms(
+            config=config,
+            starts=Starts(name=name, daemon=daemon, contact=self.contact, table=self.table),
+            contact=self.contact,
+            table=self.table,
+            placement=placement,
+            start=self._start,
+        )
+        self.proxy = Proxy(seen, reports.tell)
+        self._desk = Desk(placement, self.rooms, self.proxy, self.table)
+
+    @property
+    def app(self) -> App:
+        return self._serve
+
+    @property
+    def live(self) -> int:
+        """Requests that were admitted and have not ended."""
+        return len(self._live)
+
+    async def run(self) -> None:
+        """Until cancelled: the table, the leases, and what requests begin in the background."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            try:
+                for job in self._early:
+                    group.start_soon(job)
+                self._early.clear()
+                group.start_soon(follow, self.table, self._daemon, self.contact, self._config.routes_wait)
+                group.start_soon(self.leases.renew, self._config.lease_interval)
+                await self._sweep()
+            finally:
+                self._group = None
+
+    async def drain(self) -> None:
+        """Answers who waits, lets open requests end within the limit, then ends them with an error."""
+        self.rooms.draining = True
+        self.rooms.ring_all()
+        await self._until_none_live(self._config.drain_limit.total_seconds())
+        for exchange in list(self._live):
+            exchange.end(Refused(Code.UPSTREAM_DISCONNECTED, "the gateway is stopping"))
+        await self._until_none_live(AFTER_END_S)
+        with anyio.move_on_after(AFTER_END_S):
+            await self.leases.tell()
+
+    async def _until_none_live(self, limit_s: float) -> None:
+        with anyio.move_on_after(limit_s):
+            while self._live:
+                self._none_live = anyio.Event()
+                await self._none_live.wait()
+
+    # What the parts ask of each other.
+
+    def _start(self, job: Job) -> None:
+        if self._group is None:
+            self._early.append(job)
+        else:
+            self._group.start_soon(job)
+
+    def _contact_changed(self) -> None:
+        self.rooms.ring_all()
+        self.leases.ring()
+
+    def _table_changed(self, aliases: set[str]) -> None:
+        self._proofs.forget_gone()
+        self.rooms.ring(aliases)
+
+    def _lease_refused(self, key: Key) -> None:
+        self.table.without(key)
+
+    async def _sweep(self) -> None:
+        """Ends exchanges whose client has stopped reading without leaving."""
+        limit = self._config.client_limit.total_seconds()
+        while True:
+            await anyio.sleep(SWEEP_S)
+            now = anyio.current_time()
+            for exchange in list(self._live):
+                since = exchange.reply.sending_since
+                if since is not None and now - since > limit:
+                    exchange.abandon()
+
+    # What clients ask.
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"not served: {scope['type']}")
+        reply = Reply(send, scope)
+        shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
+        try:
+            if shape is None:
+                await self._small(scope, reply)
+            else:
+                await self._infer(scope, receive, reply, shape)
+        except Refused as refused:
+            self.tally.ended["", refused.code.value] += 1
+            await reply.refuse(refused)
+        except ClientGone:
+            reply.cut()
+
+    async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
+        demand = await admit(scope, receive, shape, self._config, self.table)
+        exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._config.sign_of_life)
+        self._live.add(exchange)
+        outcome = "client_gone"
+        try:
+            refused = await exchange.run()
+            if not exchange.gone:
+                outcome = "served" if refused is None else refused.code.value
+        finally:
+            self._live.discard(exchange)
+            if not self._live:
+                self._none_live.set()
+            self.tally.ended[demand.alias, outcome] += 1
+
+    async def _small(self, scope: Scope, reply: Reply) -> None:
+        asked = scope["path"] if scope["method"] in ("GET", "HEAD") else ""
+        if asked == "/healthz":
+            await reply.whole(200, JSON_TYPE, b'{"ok":true}')
+        elif asked == "/v1/models":
+            require_key(scope["headers"], self._config)
+            await reply.whole(200, JSON_TYPE, self._models())
+        elif asked == "/metrics":
+            if (scope.get("client") or ("",))[0] not in LOOPBACK:
+                require_key(scope["headers"], self._config)
+            await reply.whole(200, TEXT_TYPE, self._metrics())
+        else:
+            raise not_served()
+
+    def _models(self) -> bytes:
+        entries: list[dict[str, Any]] = [
+            {"id": alias, "object": "model", "created": 0, "owned_by": "gpuwarden"} for alias in self._config.models
+        ]
+        return json.dumps({"object": "list", "data": entries}).encode()
+
+    def _metrics(self) -> bytes:
+        gauges = {
+            "open_requests": float(self.leases.open_requests),
+            "open_upstream_answers": float(self.proxy.open),
+            "daemon_reachable": 0.0 if self.contact.down else 1.0,
+        }
+        return exposition(self.tally, gauges, {alias: self.rooms.waiting(alias) for alias in self._config.models})
+
+
+def build(
+    config: GatewayConfig, *, daemon: DaemonClient, upstream: Wire, clock: Clock, randomness: Randomness
+) -> Gateway:
+    """`upstream` reaches model servers, `daemon` the daemon; both are seams, as are time and chance."""
+    name = f"g-{randomness.token_hex(5)}"
+    return Gateway(config, name=name, daemon=daemon, upstream=upstream, clock=clock)

@@ -1,0 +1,39 @@
+"""What must a gateway be told before it can serve?
+
+Plain values: the composition root reads the config file, the credentials and the listen address. With no client keys
+anybody who reaches the address may use it, so the composition root refuses to listen beyond loopback then.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+ReadKey = Callable[[], str]
+Job = Callable[[], Coroutine[Any, Any, None]]
+Start = Callable[[Job], None]
+"""Runs a job beside the requests, for as long as the gateway runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayConfig:
+    models: Mapping[str, ReadKey] = field(repr=False)
+    """Alias → how to read the model server's key, asked at each request; an empty key sends none."""
+    client_keys: frozenset[str] = frozenset()
+    """SHA-256 of each client's key, in hex."""
+    body_limit: int = 10 * 1024 * 1024
+    body_wait: timedelta = timedelta(seconds=120)
+    """A client that has not sent its whole body by then is dropped."""
+    lease_interval: timedelta = timedelta(seconds=10)
+    ask_interval: timedelta = timedelta(seconds=10)
+    sign_of_life: timedelta = timedelta(seconds=10)
+    routes_wait: timedelta = timedelta(seconds=25)
+    down_grace: timedelta = timedelta(seconds=5)
+    """How long a cold caller waits for a daemon that was away when it came."""
+    head_limit: timedelta = timedelta(seconds=600)
+    """Until a model server's first byte: a plain answer is computed whole before it. Lower cuts off long answers."""
+    silence_limit: timedelta = timedelta(seconds=120)
+    proof_limit: timedelta = timedelta(seconds=60)
+    client_limit: timedelta = timedelta(seconds=110)
+    """A client that takes no byte for so long has gone without saying so."""
+    drain_limit: timedelta = timedelta(seconds=10)

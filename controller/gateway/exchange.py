@@ -1,0 +1,118 @@
+"""Who owns one request from its first byte to its last, and how does it end exactly once?
+
+An exchange. It watches its client the whole time, gives signs of life to one that waits for a stream, and ends by the
+whole answer, by one refusal, or by the client's leaving. Everything it took (a place in the queue, a stream lease,
+the model server's answer) hangs on this object and is given back as it ends, however it ends (B12, B49).
+"""
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+import anyio
+
+from controller.core.errors import Code
+from controller.gateway.admission import Demand, Receive
+from controller.gateway.patience import progress
+from controller.gateway.placement import Place, Placement
+from controller.gateway.proxy import Proxy, broken
+from controller.gateway.refusals import Refused
+from controller.gateway.reply import CutOff, Reply
+from controller.gateway.routes import Key, RouteTable
+from controller.gateway.waiting import WaitingRooms
+from controller.http1 import NotConnected
+
+LAST_WORDS_LIMIT: Final = timedelta(seconds=5)
+TRIES: Final = 3
+
+
+class Desk:
+    """What all exchanges share."""
+
+    def __init__(self, placement: Placement, rooms: WaitingRooms, proxy: Proxy, table: RouteTable) -> None:
+        self.placement = placement
+        self.rooms = rooms
+        self.proxy = proxy
+        self.table = table
+
+
+class Exchange:
+    def __init__(self, demand: Demand, receive: Receive, reply: Reply, *, desk: Desk, sign_of_life: timedelta) -> None:
+        self.demand = demand
+        self.reply = reply
+        self._receive = receive
+        self._desk = desk
+        self._sign_of_life = sign_of_life.total_seconds()
+        self._scope = anyio.CancelScope()
+        self._verdict: Refused | None = None
+        self.gone = False
+
+    async def run(self) -> Refused | None:
+        """The refusal it ended with, if it did."""
+        async with anyio.create_task_group() as group:
+            self._scope = group.cancel_scope
+            group.start_soon(self._watch)
+            try:
+                await self._serve()
+            except Refused as refused:
+                self._verdict = refused
+            group.cancel_scope.cancel()
+        if self._verdict is not None and not self.gone and not self.reply.done:
+            with anyio.move_on_after(LAST_WORDS_LIMIT.total_seconds()):
+                await self.reply.refuse(self._verdict)
+        return self._verdict
+
+    def end(self, refused: Refused) -> None:
+        """From outside: the gateway stops."""
+        self._verdict = self._verdict or refused
+        self._scope.cancel()
+
+    def abandon(self) -> None:
+        """From outside: the client takes no bytes any more."""
+        self.gone = True
+        self._scope.cancel()
+        with suppress(CutOff):  # the server then cuts what is left unfinished
+            self.reply.cut()
+
+    async def _serve(self) -> None:
+        avoid: frozenset[Key] = frozenset()
+        while True:
+            place = await self._place(avoid)
+            try:
+                return await self._desk.proxy.relay(self.demand, place, self.reply)
+            except NotConnected as error:
+                avoid |= {place.route.key}
+                if len(avoid) == TRIES:
+                    raise broken(error) from error
+            finally:
+                place.use.release()
+
+    async def _place(self, avoid: frozenset[Key]) -> Place:
+        place = await self._desk.placement.find(self.demand.alias, avoid=avoid)
+        if place is not None:
+            return place
+        if avoid:
+            raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server cannot be reached")
+        return await self._desk.rooms.place(self.demand.alias, self.demand.patience)
+
+    async def _watch(self) -> None:
+        while self.demand.stream and not self.reply.content and not self.reply.done:
+            with anyio.move_on_after(self._sign_of_life):
+                await self._client_left()
+                return
+            await self._show_life()
+        await self._client_left()
+
+    async def _client_left(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if not self.reply.done:
+            self.gone = True
+            self._scope.cancel()
+
+    async def _show_life(self) -> None:
+        if self.reply.content or self.reply.done:
+            return
+        if not self.reply.begun:
+            await self.reply.open_events()
+        await self.reply.comment(progress(self._desk.table.views.get(self.demand.alias)))

@@ -1,0 +1,142 @@
+"""What ends the wait of a caller of a cold model, other than the model?
+
+A start that failed after the caller came; a refusal that the daemon calls final; a daemon that was away before the
+caller came and stays away; the end of the caller's own patience. Whoever comes after a failure waits for the next
+start. Rules only.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from math import ceil
+from typing import Final
+
+from controller.core.errors import Code
+from controller.gateway.refusals import Refused
+from controller.gateway.routes import View
+
+RETRY_AFTER_UNKNOWN: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiter:
+    """Instants are seconds on the loop's clock."""
+
+    alias: str
+    joined_at: float
+    until: float
+    controller: str | None
+    version: int
+    told: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What is known at the moment of deciding."""
+
+    view: View | None
+    controller: str | None
+    first_version: int
+    """With which this daemon's run was first heard."""
+    answered: bool
+    """The daemon has answered a start since the room opened, so refusals are about this demand."""
+    unknown: bool
+    down: bool
+    daemon_seen_at: float | None
+    draining: bool
+    down_grace: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class WaitOn:
+    until: float
+
+
+def decide(waiter: Waiter, scene: Scene, now: float) -> Refused | WaitOn:
+    view = scene.view
+    if scene.draining:
+        return _starting(view, "this gateway is restarting")
+    if scene.unknown:
+        return Refused(Code.UNKNOWN_MODEL, f"there is no model {waiter.alias!r}")
+    if view is not None and view.failure is not None and _predates(waiter, scene, view.failure.version):
+        return Refused(
+            Code.START_FAILED,
+            f"the start of {waiter.alias!r} failed: {view.failure.reason}",
+            retry_after=view.failure.retry_after,
+            extra={"reason": view.failure.reason},
+        )
+    if view is not None and view.refusal is not None and scene.answered and (view.refusal.final or waiter.told):
+        return _refusal(view)
+    if waiter.told and scene.answered:
+        return _starting(view, f"{waiter.alias!r} is starting")
+    return _by_time(waiter, scene, now)
+
+
+def _by_time(waiter: Waiter, scene: Scene, now: float) -> Refused | WaitOn:
+    alone = scene.down and (scene.daemon_seen_at is None or scene.daemon_seen_at < waiter.joined_at)
+    grace_until = waiter.joined_at + (0.0 if waiter.told else scene.down_grace.total_seconds())
+    if alone and now >= grace_until:
+        return _controller_down()
+    if now < waiter.until:
+        return WaitOn(min(waiter.until, grace_until) if now < grace_until else waiter.until)
+    if scene.down:
+        return _controller_down()
+    if scene.view is not None and scene.view.refusal is not None:
+        return _refusal(scene.view)
+    return _starting(scene.view, f"{waiter.alias!r} is still starting")
+
+
+def _predates(waiter: Waiter, scene: Scene, failure_version: int) -> bool:
+    """A daemon that restarted counts anew; what it brought with it failed before it could be asked."""
+    joined = waiter.version if waiter.controller == scene.controller else scene.first_version
+    return joined < failure_version
+
+
+def _controller_down() -> Refused:
+    return Refused(
+        Code.CONTROLLER_DOWN,
+        "the controller cannot be reached, and the model is not running",
+        retry_after=timedelta(seconds=10),
+    )
+
+
+def _refusal(view: View) -> Refused:
+    refusal = view.refusal
+    assert refusal is not None  # noqa: S101 - the callers looked
+    try:
+        code = Code(refusal.code)
+    except ValueError:  # a newer daemon's word
+        code = Code.REFUSED
+    return Refused(code, refusal.reason or f"{view.alias!r} is not started", retry_after=refusal.retry_after)
+
+
+def _starting(view: View | None, message: str) -> Refused:
+    starting = None if view is None else view.starting
+    eta = None if starting is None else starting.eta
+    return Refused(
+        Code.MODEL_STARTING,
+        message,
+        retry_after=RETRY_AFTER_UNKNOWN if eta is None else eta,
+        extra={
+            "phase": starting.phase if starting is not None else (view.phase if view is not None else "off"),
+            "eta_seconds": None if eta is None else eta.total_seconds(),
+            "usd_so_far": None if starting is None else starting.usd_so_far,
+        },
+    )
+
+
+def queue_full(view: View) -> Refused:
+    eta = None if view.starting is None else view.starting.eta
+    return Refused(
+        Code.QUEUE_FULL,
+        f"{view.queue} callers wait for {view.alias!r} already",
+        retry_after=RETRY_AFTER_UNKNOWN if eta is None else eta,
+    )
+
+
+def progress(view: View | None) -> str:
+    """One line for people, for a comment in an event stream."""
+    if view is None or view.starting is None:
+        return "waiting for the model"
+    eta = view.starting.eta
+    left = "" if eta is None else f", about {ceil(eta.total_seconds())} s left"
+    return f"the model is starting ({view.starting.phase}{left})"

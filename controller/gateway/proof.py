@@ -1,0 +1,141 @@
+"""May client requests reach this deployment?
+
+Only after one request of ours was answered with a token, under the model's own key and name, within the limit (B43).
+One proof serves all who wait for it, and the daemon is told. A server that refuses, is not up or does not speak JSON
+yet is asked again; a refused key and a wrong name are told to the daemon, which decides, and asked again slowly in
+case the operator mends them. The proof holds a stream lease like any request.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import anyio
+
+from controller.gateway import pages
+from controller.gateway.config import Start
+from controller.gateway.routes import Key, Route, RouteTable, View
+from controller.gateway.stream_leases import StreamLeases
+from controller.gateway.upstream import Upstream
+from controller.gateway.wires import Shape, proof_shape
+from controller.http1 import WireError
+
+log = logging.getLogger(__name__)
+
+ANSWER_BYTES: Final = 1024 * 1024
+PAUSE_LEAST: Final = timedelta(milliseconds=500)
+PAUSE_MOST: Final = timedelta(seconds=5)
+PAUSE_AFTER_VERDICT: Final = timedelta(seconds=30)
+
+Report = Callable[[Key, str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`kind` as reported to the daemon; None while nothing definite is known."""
+
+    kind: str | None
+    detail: str
+
+
+def judge(status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes, shape: Shape) -> Verdict:
+    """What one answer to the proof's request means."""
+    if pages.from_proxy(status, headers) or pages.robot_refused(status, body):
+        return Verdict(None, f"the provider's proxy answered {status}")
+    if status in (401, 403):
+        return Verdict("key-refused", f"the model server answered {status}")
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return Verdict(None, f"no JSON in an answer with {status}")
+    if status == 404:
+        return Verdict("served-model-mismatch", "the model server does not know the name")
+    if status == 200 and isinstance(answer, dict) and answer.get(shape.answer_field):
+        return Verdict("proved", "one answer")
+    return Verdict(None, f"the model server answered {status}")
+
+
+class Proofs:
+    def __init__(
+        self,
+        *,
+        upstream: Upstream,
+        leases: StreamLeases,
+        table: RouteTable,
+        report: Report,
+        on_proven: Callable[[str], None],
+        start: Start,
+    ) -> None:
+        self._upstream = upstream
+        self._leases = leases
+        self._table = table
+        self._report = report
+        self._on_proven = on_proven
+        self._start = start
+        self._proven: set[Key] = set()
+        self._running: set[Key] = set()
+
+    def stands(self, route: Route) -> bool:
+        return route.proven or route.key in self._proven
+
+    def begin(self, view: View, route: Route) -> None:
+        """Joined by all: a proof that runs already is not begun again."""
+        if route.key in self._running:
+            return
+        self._running.add(route.key)
+
+        async def prove() -> None:
+            try:
+                await self._prove(view, route)
+            finally:
+                self._running.discard(route.key)
+
+        self._start(prove)
+
+    def forget_gone(self) -> None:
+        """Drops what no view names any more."""
+        self._proven &= {route.key for view in self._table.views.values() for route in view.routes}
+
+    async def _prove(self, view: View, route: Route) -> None:
+        use = await self._leases.hold(route.key)
+        if use is None:
+            return
+        try:
+            await self._until_proven(view, route)
+        finally:
+            use.release()
+
+    async def _until_proven(self, view: View, route: Route) -> None:
+        pause = PAUSE_LEAST
+        while self._listed(view.alias, route):
+            verdict = await self._attempt(view, route)
+            if verdict.kind is not None:
+                self._report(route.key, verdict.kind, verdict.detail)
+            if verdict.kind == "proved":
+                self._proven.add(route.key)
+                self._on_proven(view.alias)
+                return
+            log.info("proof_failed deployment=%s detail=%s", route.deployment, verdict.detail)
+            await anyio.sleep((pause if verdict.kind is None else PAUSE_AFTER_VERDICT).total_seconds())
+            pause = min(pause * 2, PAUSE_MOST)
+
+    def _listed(self, alias: str, route: Route) -> bool:
+        view = self._table.views.get(alias)
+        return view is not None and any(known.key == route.key for known in view.routes)
+
+    async def _attempt(self, view: View, route: Route) -> Verdict:
+        shape = proof_shape(view.wires)
+        body = json.dumps({"model": view.served_name or view.alias, **shape.proof}).encode()
+        try:
+            with anyio.fail_after(self._upstream.proof_limit.total_seconds()):
+                incoming = await self._upstream.send(view.alias, route, shape, body)
+                try:
+                    answer = await incoming.read(ANSWER_BYTES)
+                finally:
+                    incoming.close()
+        except (WireError, TimeoutError) as error:
+            return Verdict(None, f"{type(error).__name__}: {error}")
+        return judge(incoming.status, incoming.headers, answer, shape)

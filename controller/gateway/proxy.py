@@ -1,0 +1,151 @@
+"""How do the bytes of one request and its answer pass?
+
+The body goes out as the client wrote it but for the model's name (and, for llama.cpp, system messages first). The
+answer comes back piece by piece as it arrives: status, content type, bytes. The client sees no byte before the model
+server's first, so a server that dies before it is a plain 502. Whatever happens, the answer of the model server is
+closed here.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from controller.core.errors import Code
+from controller.gateway import pages
+from controller.gateway.admission import Demand
+from controller.gateway.events import Events, StreamFailed
+from controller.gateway.placement import Place
+from controller.gateway.refusals import Refused
+from controller.gateway.reply import Reply
+from controller.gateway.routes import Key
+from controller.gateway.upstream import Upstream
+from controller.gateway.wires import CHAT, system_first
+from controller.http1 import Incoming, NotConnected, Overdue, WireError
+
+PAGE_BYTES: Final = 256 * 1024
+PASSED_ON: Final = frozenset(
+    {b"content-type", b"content-length", b"content-encoding", b"cache-control", b"retry-after"}
+)
+
+Report = Callable[[Key, str, str], None]
+
+
+class Proxy:
+    def __init__(self, upstream: Upstream, report: Report) -> None:
+        self._upstream = upstream
+        self._report = report
+        self.open = 0
+        """Answers of model servers that are not closed."""
+
+    async def relay(self, demand: Demand, place: Place, reply: Reply) -> None:
+        """Raises `Refused` for any ending but a whole answer, and `NotConnected` if it may be tried elsewhere."""
+        body = rewritten(demand, place)
+        self.open += 1
+        incoming: Incoming | None = None
+        try:
+            incoming = await self._upstream.send(
+                demand.alias, place.route, demand.shape, body, kind=demand.kind, accept=demand.accept
+            )
+            await self._answer(incoming, demand, place, reply)
+        except NotConnected as error:
+            self._report(place.route.key, "unreachable", str(error))
+            raise
+        except WireError as error:
+            kind = "broken-stream" if error.got_head else "unreachable"
+            self._report(place.route.key, kind, f"{type(error).__name__}: {error}")
+            raise broken(error) from error
+        finally:
+            self.open -= 1
+            if incoming is not None:
+                incoming.close()
+
+    async def _answer(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
+        if incoming.status >= 400 or pages.from_proxy(incoming.status, incoming.headers):
+            await self._complaint(incoming, place, reply)
+        elif pages.content_type(incoming.headers) == pages.EVENTS:
+            await self._events(incoming, demand, place, reply)
+        elif reply.begun:
+            raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server answered no event stream")
+        else:
+            await _plain(incoming, place, reply)
+
+    async def _events(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
+        events = Events()
+        byte_came = place.use.byte_came
+        try:
+            async for piece in incoming.chunks():
+                byte_came()
+                whole = events.take(piece)
+                if whole:
+                    await _pass_events(reply, incoming, whole)
+            rest = events.rest()
+        except StreamFailed as failure:
+            if failure.before:
+                await _pass_events(reply, incoming, failure.before)
+            raise self._cut_short(place, str(failure)) from failure
+        if demand.shape.ends_with_done and not events.said_done:
+            raise self._cut_short(place, "the stream ended without [DONE]")
+        if rest:
+            await _pass_events(reply, incoming, rest)
+        await reply.finish()
+
+    def _cut_short(self, place: Place, detail: str) -> Refused:
+        self._report(place.route.key, "broken-stream", detail)
+        return Refused(Code.UPSTREAM_DISCONNECTED, detail)
+
+    async def _complaint(self, incoming: Incoming, place: Place, reply: Reply) -> None:
+        """An answer with an error: the model's own is passed on, a proxy's page never is."""
+        body = await incoming.read(PAGE_BYTES)
+        status = incoming.status
+        if pages.from_proxy(status, incoming.headers) or pages.robot_refused(status, body):
+            self._report(place.route.key, "unreachable", f"the provider's proxy answered {status}")
+            code = Code.UPSTREAM_TIMEOUT if status in pages.OVERDUE_STATUSES else Code.UPSTREAM_DISCONNECTED
+            raise Refused(code, f"the provider's proxy answered {status} in place of the model server")
+        if status in (401, 403):
+            self._report(place.route.key, "key-refused", f"the model server answered {status}")
+            raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server refused the gateway's own key")
+        place.use.byte_came()
+        if reply.begun:
+            raise Refused(Code.UPSTREAM_DISCONNECTED, f"the model server answered {status}", extra=_told(body))
+        headers = [pair for pair in incoming.headers if pair[0] in PASSED_ON and pair[0] != b"content-length"]
+        await reply.whole(status, headers, body)
+
+
+def rewritten(demand: Demand, place: Place) -> bytes:
+    values: dict[str, Any] = {"model": place.view.served_name or demand.alias}
+    if place.view.server == "llama_cpp" and demand.shape is CHAT:
+        messages = system_first(demand.document.members.get("messages"))
+        if messages is not None:
+            values["messages"] = messages
+    return demand.document.replaced(values)
+
+
+def broken(error: WireError) -> Refused:
+    """What a client is told when the model server's answer did not come, or not whole."""
+    if isinstance(error, Overdue):
+        return Refused(Code.UPSTREAM_TIMEOUT, "the model server sent nothing within the limit")
+    return Refused(Code.UPSTREAM_DISCONNECTED, "the connection to the model server ended before its answer did")
+
+
+async def _plain(incoming: Incoming, place: Place, reply: Reply) -> None:
+    async for piece in incoming.chunks():
+        place.use.byte_came()
+        await _begin(reply, incoming, events=False)
+        await reply.piece(piece)
+    await _begin(reply, incoming, events=False)
+    await reply.finish()
+
+
+async def _pass_events(reply: Reply, incoming: Incoming, data: bytes) -> None:
+    if not reply.begun:
+        await _begin(reply, incoming, events=True)
+    await reply.piece(data)
+
+
+async def _begin(reply: Reply, incoming: Incoming, *, events: bool) -> None:
+    if not reply.begun:
+        headers = [pair for pair in incoming.headers if pair[0] in PASSED_ON]
+        await reply.start(incoming.status, headers, events=events)
+
+
+def _told(body: bytes) -> dict[str, str]:
+    return {"upstream": body[:4096].decode(errors="replace")}

@@ -1,0 +1,71 @@
+"""How is a client told no?
+
+In the shape that OpenAI's clients read: an `error` object with message, type and code. The code is one of the words
+of `core.errors`; its HTTP status is fixed here. `Retry-After` never exceeds 60 s, beyond which those clients ignore
+it.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from math import ceil
+from typing import Any, Final
+
+from controller.core.errors import Code
+
+RETRY_MOST: Final = timedelta(seconds=60)
+
+STATUS: Final[Mapping[Code, int]] = {
+    Code.BAD_REQUEST: 400,
+    Code.WRONG_KEY: 401,
+    Code.UNKNOWN_MODEL: 404,
+    Code.NOT_FOUND: 404,
+    Code.BODY_TOO_LARGE: 413,
+    Code.QUEUE_FULL: 429,
+    Code.UPSTREAM_DISCONNECTED: 502,
+    Code.UPSTREAM_TIMEOUT: 504,
+}
+"""What is not listed is a 503: it may be otherwise later."""
+
+TYPES: Final[Mapping[int, str]] = {401: "authentication_error", 429: "rate_limit_error"}
+
+
+class Refused(Exception):
+    """The one answer this request gets."""
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: timedelta | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = status or STATUS.get(code, 503)
+        self.retry_after = None if retry_after is None else min(retry_after, RETRY_MOST)
+        self.extra = extra or {}
+
+    def body(self) -> bytes:
+        kind = TYPES.get(self.status) or ("invalid_request_error" if self.status < 500 else "server_error")
+        error = {"message": self.message, "type": kind, "param": None, "code": self.code.value, **self.extra}
+        return json.dumps({"error": error}).encode()
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        headers = []
+        if self.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % max(1, ceil(self.retry_after.total_seconds()))))
+        if self.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        return headers
+
+
+def not_served(status: int = 404) -> Refused:
+    return Refused(Code.NOT_SERVED, "this address does not serve that", status=status)
+
+
+def bad_request(message: str) -> Refused:
+    return Refused(Code.BAD_REQUEST, message)

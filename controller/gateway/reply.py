@@ -1,0 +1,96 @@
+"""What has the client been told so far, and how can its answer still end?
+
+An answer begins once. Before that a refusal is a whole answer; afterwards it is one last `data:` event with an error,
+and the connection is cut without the final chunk, so that no client takes what it got for a whole answer (B47).
+Comments keep a waiting event stream alive and never look like content.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from controller.gateway.refusals import Refused
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+
+ABORT: Final = "gpuwarden.abort"
+EVENT_STREAM: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class CutOff(Exception):
+    """Raised to a server that offers no way to cut a connection: it then cuts it itself."""
+
+
+class Reply:
+    def __init__(self, send: Send, scope: MutableMapping[str, Any]) -> None:
+        self._asgi_send = send
+        self._abort: Callable[[], None] | None = (scope.get("extensions") or {}).get(ABORT)
+        self._now = asyncio.get_running_loop().time
+        self.status: int | None = None
+        self.events = False
+        """The answer is an event stream."""
+        self.content = False
+        """Bytes of the model's own were sent."""
+        self.done = False
+        self.sending_since: float | None = None
+        """Since when the client has been taking nothing, on the loop's clock."""
+
+    @property
+    def begun(self) -> bool:
+        return self.status is not None
+
+    async def start(self, status: int, headers: list[tuple[bytes, bytes]], *, events: bool = False) -> None:
+        self.status = status
+        self.events = events
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def open_events(self) -> None:
+        """Begins a stream whose content is still to come."""
+        await self.start(200, EVENT_STREAM, events=True)
+
+    async def comment(self, text: str) -> None:
+        await self._body(f": {text}\n\n".encode())
+
+    async def piece(self, data: bytes) -> None:
+        self.content = True
+        await self._body(data)
+
+    async def finish(self) -> None:
+        self.done = True
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        await self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
+        self.done = True
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def refuse(self, refused: Refused) -> None:
+        """The one ending for whatever went wrong, at any moment."""
+        if not self.begun:
+            await self.whole(
+                refused.status, [(b"content-type", b"application/json"), *refused.headers()], refused.body()
+            )
+            return
+        if self.events:
+            await self._body(b"data: " + refused.body() + b"\n\n")
+        self.cut()
+
+    def cut(self) -> None:
+        """Ends the connection without finishing the answer."""
+        self.done = True
+        if self._abort is None:
+            raise CutOff
+        self._abort()
+
+    async def _body(self, data: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _send(self, message: Message) -> None:
+        self.sending_since = self._now()
+        await self._asgi_send(message)
+        self.sending_since = None

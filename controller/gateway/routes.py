@@ -1,0 +1,193 @@
+"""Which deployments may take requests now, and what does the daemon say of each model?
+
+One long poll keeps the table. While the daemon is away the last known table stands: what was ready goes on being
+served. A view that came with the answer to a start is laid over the table only if no newer one arrived meanwhile; the
+next poll settles it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+import anyio
+
+from controller.api.client import DaemonClient, Problem, Unreachable
+from controller.gateway.contact import Contact
+
+RETRY: Final = timedelta(seconds=1)
+DEFAULT_WAIT: Final = timedelta(seconds=570)
+DEFAULT_QUEUE: Final = 64
+DEFAULT_WIRES: Final = ("chat", "completions", "embeddings")
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    deployment: str
+    epoch: int
+    endpoint: str
+    proven: bool
+
+    @property
+    def key(self) -> Key:
+        return (self.deployment, self.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starting:
+    phase: str
+    eta: timedelta | None
+    usd_so_far: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    code: str
+    reason: str
+    final: bool
+    retry_after: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    version: int
+    code: str
+    reason: str
+    retry_after: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What the daemon says of one model."""
+
+    alias: str
+    phase: str = "off"
+    served_name: str | None = None
+    server: str = "vllm"
+    wires: tuple[str, ...] = DEFAULT_WIRES
+    wait: timedelta = DEFAULT_WAIT
+    queue: int = DEFAULT_QUEUE
+    routes: tuple[Route, ...] = ()
+    starting: Starting | None = None
+    refusal: Refusal | None = None
+    failure: Failure | None = None
+
+
+def parse_view(alias: str, raw: Mapping[str, Any]) -> View:
+    """Raises `KeyError`, `TypeError` or `ValueError` for what is no view."""
+    wires = raw.get("wires")
+    return View(
+        alias=alias,
+        phase=str(raw["phase"]),
+        served_name=raw.get("served_name"),
+        server=str(raw.get("server", "vllm")),
+        wires=DEFAULT_WIRES if wires is None else tuple(wires),
+        wait=_span(raw.get("wait_seconds")) or DEFAULT_WAIT,
+        queue=int(raw.get("queue", DEFAULT_QUEUE)),
+        routes=tuple(_route(route) for route in raw.get("routes", ())),
+        starting=_starting(raw.get("starting")),
+        refusal=_refusal(raw.get("refusal")),
+        failure=_failure(raw.get("failure")),
+    )
+
+
+class RouteTable:
+    """`on_change` is told the aliases whose view changed."""
+
+    def __init__(self, on_change: Callable[[set[str]], None]) -> None:
+        self._on_change = on_change
+        self.views: dict[str, View] = {}
+        self.version: int | None = None
+        self.controller: str | None = None
+        self.first_version = 0
+        """With which the controller of now was first heard."""
+
+    def take(self, answer: Mapping[str, Any]) -> None:
+        """One answer of the long poll. Raises `KeyError`, `TypeError` or `ValueError`, and then changes nothing."""
+        views = {alias: parse_view(alias, raw) for alias, raw in answer["models"].items()}
+        version, controller = int(answer["version"]), str(answer["controller"])
+        changed = {alias for alias in views.keys() | self.views.keys() if views.get(alias) != self.views.get(alias)}
+        if controller != self.controller:
+            self.first_version = version
+        self.views, self.version, self.controller = views, version, controller
+        if changed:
+            self._on_change(changed)
+
+    def overlay(self, alias: str, raw: Mapping[str, Any], *, asked_at: int | None) -> None:
+        """A view that came by itself. The table was at version `asked_at` when it was asked for."""
+        if asked_at != self.version:
+            return
+        view = parse_view(alias, raw)
+        if view != self.views.get(alias):
+            self.views[alias] = view
+            self._on_change({alias})
+
+    def without(self, key: Key) -> None:
+        """The daemon refused new requests for this deployment: its route is gone until a view names it again."""
+        for alias, view in self.views.items():
+            kept = tuple(route for route in view.routes if route.key != key)
+            if len(kept) != len(view.routes):
+                self.views[alias] = replace(view, routes=kept)
+                self._on_change({alias})
+                return
+
+
+async def follow(table: RouteTable, daemon: DaemonClient, contact: Contact, wait: timedelta) -> None:
+    """Keeps the table for as long as the gateway runs."""
+    while True:
+        after = None if contact.down else table.version
+        asked_at = anyio.current_time()
+        try:
+            answer = await daemon.routes(after=after, wait=wait)
+            table.take(answer)
+        except (Unreachable, Problem, KeyError, TypeError, ValueError, AttributeError) as error:
+            contact.missed(f"{type(error).__name__}: {error}")
+            await anyio.sleep(RETRY.total_seconds())
+        else:
+            contact.reached()
+            if answer["version"] == after and anyio.current_time() - asked_at < RETRY.total_seconds():
+                await anyio.sleep(RETRY.total_seconds())  # a daemon that does not wait is not asked in a rush
+
+
+def _span(value: object) -> timedelta | None:
+    return timedelta(seconds=value) if isinstance(value, int | float) else None
+
+
+def _route(raw: Mapping[str, Any]) -> Route:
+    endpoint = str(raw["endpoint"])
+    return Route(
+        deployment=str(raw["deployment"]),
+        epoch=int(raw["epoch"]),
+        endpoint=endpoint if endpoint.endswith("/") else f"{endpoint}/",
+        proven=bool(raw.get("proven", False)),
+    )
+
+
+def _starting(raw: Mapping[str, Any] | None) -> Starting | None:
+    if raw is None:
+        return None
+    return Starting(phase=str(raw["phase"]), eta=_span(raw.get("eta_seconds")), usd_so_far=raw.get("usd_so_far"))
+
+
+def _refusal(raw: Mapping[str, Any] | None) -> Refusal | None:
+    if raw is None:
+        return None
+    return Refusal(
+        code=str(raw["code"]),
+        reason=str(raw.get("reason", "")),
+        final=bool(raw.get("final", False)),
+        retry_after=_span(raw.get("retry_after_seconds")),
+    )
+
+
+def _failure(raw: Mapping[str, Any] | None) -> Failure | None:
+    if raw is None:
+        return None
+    return Failure(
+        version=int(raw["version"]),
+        code=str(raw.get("code", "start_failed")),
+        reason=str(raw.get("reason", "")),
+        retry_after=_span(raw.get("retry_after_seconds")),
+    )

@@ -1,0 +1,82 @@
+"""How does the gateway stand on real sockets?
+
+uvicorn in our loop: the composition root binds the sockets and owns the signals. The server adds one thing to a
+request's scope, a way to end its connection without finishing the answer; the last bytes are still written out, for a
+bounded time.
+"""
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final, cast
+
+import anyio
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from controller.gateway.app import App
+from controller.gateway.reply import ABORT
+
+FLUSH_LIMIT: Final = timedelta(seconds=5)
+GRACEFUL_S: Final = 2
+KEEP_ALIVE_S: Final = 75
+
+
+class GatewayProtocol(HttpToolsProtocol):
+    """uvicorn's own, with a way to cut."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        scope = cast(dict[str, Any], self.scope)
+        scope["extensions"] = {ABORT: self._cut}
+
+    def _cut(self) -> None:
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # so that uvicorn neither finishes the answer nor complains
+        transport = self.transport
+        if not transport.is_closing():
+            transport.close()  # writes out what it holds, then ends without the final chunk
+            self.loop.call_later(FLUSH_LIMIT.total_seconds(), transport.abort)
+
+
+class Server(uvicorn.Server):
+    """Leaves signals to the composition root: uvicorn would raise SIGTERM again after serving."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def server(app: App) -> Server:
+    config = uvicorn.Config(
+        cast(Any, app),
+        http=GatewayProtocol,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACEFUL_S,
+        backlog=2048,
+    )
+    return Server(config)
+
+
+async def serve(app: App, sockets: Sequence[socket.socket], stopped: anyio.Event) -> None:
+    """Serves until `stopped`, then ends within the graceful limit. Takes the sockets."""
+    made = server(app)
+    async with anyio.create_task_group() as group:
+
+        async def stop() -> None:
+            await stopped.wait()
+            made.should_exit = True
+
+        group.start_soon(stop)
+        await made.serve(sockets=list(sockets))
+        group.cancel_scope.cancel()

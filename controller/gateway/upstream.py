@@ -1,0 +1,47 @@
+"""What does a model server see of a request?
+
+The body, its content type and what the client accepts; the model's own key; one plain browser-like user agent,
+because the provider's proxy refuses robots (RP-8). No header of the client's goes further, and no key of one side
+reaches the other.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from controller.gateway.config import GatewayConfig
+from controller.gateway.routes import Route
+from controller.gateway.wires import Shape
+from controller.http1 import Incoming, Outgoing, Wire
+
+USER_AGENT: Final = b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Safari/537.36"
+JSON: Final = b"application/json"
+
+
+class Upstream:
+    def __init__(self, wire: Wire, config: GatewayConfig) -> None:
+        self._wire = wire
+        self._config = config
+        self.proof_limit: timedelta = config.proof_limit
+
+    async def send(
+        self, alias: str, route: Route, shape: Shape, body: bytes, *, kind: bytes = JSON, accept: bytes = JSON
+    ) -> Incoming:
+        """Raises `WireError`. Whoever gets the answer closes it."""
+        key = self._config.models[alias]()
+        headers = [
+            (b"content-type", kind),
+            (b"accept", accept),
+            (b"accept-encoding", b"identity"),
+            (b"user-agent", USER_AGENT),
+        ]
+        if key:
+            headers.append((b"authorization", b"Bearer " + key.encode()))
+        request = Outgoing(
+            method="POST",
+            url=route.endpoint + shape.path,
+            headers=tuple(headers),
+            body=body,
+            head_limit=self._config.head_limit,
+            silence_limit=self._config.silence_limit,
+        )
+        return await self._wire.send(request)

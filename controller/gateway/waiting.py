@@ -1,0 +1,150 @@
+"""Who waits for a cold model, and how often is the daemon asked?
+
+One room per model, from the first caller to the last. One question to the daemon serves all in it, and is asked again
+for as long as anybody waits. The room is bounded by the model's queue; callers who want to be told at once ask like
+the others, but take no place. When a wait ends is ruled by `patience`.
+"""
+
+from datetime import timedelta
+from typing import Final, assert_never
+
+import anyio
+
+from controller.gateway.config import GatewayConfig, Start
+from controller.gateway.contact import Contact
+from controller.gateway.patience import Scene, Waiter, WaitOn, decide, queue_full
+from controller.gateway.placement import Place, Placement
+from controller.gateway.refusals import Refused
+from controller.gateway.routes import RouteTable, View
+from controller.gateway.starts import Starts, Word
+
+RETRY_ASKING: Final = timedelta(seconds=1)
+
+
+class Room:
+    """All who wait for one model, from the first to the last."""
+
+    def __init__(self) -> None:
+        self.waiters: set[int] = set()
+        self.queued = 0
+        self.answered = False
+        self.unknown = False
+        self.bell = anyio.Event()
+        self.empty = anyio.Event()
+
+    def ring(self) -> None:
+        self.bell.set()
+        self.bell = anyio.Event()
+
+
+class WaitingRooms:
+    def __init__(
+        self,
+        *,
+        config: GatewayConfig,
+        starts: Starts,
+        contact: Contact,
+        table: RouteTable,
+        placement: Placement,
+        start: Start,
+    ) -> None:
+        self._config = config
+        self._starts = starts
+        self._contact = contact
+        self._table = table
+        self._placement = placement
+        self._start = start
+        self._rooms: dict[str, Room] = {}
+        self._next = 0
+        self.draining = False
+
+    def waiting(self, alias: str) -> int:
+        room = self._rooms.get(alias)
+        return 0 if room is None else room.queued
+
+    def ring(self, aliases: set[str]) -> None:
+        for alias in aliases & self._rooms.keys():
+            self._rooms[alias].ring()
+
+    def ring_all(self) -> None:
+        for room in self._rooms.values():
+            room.ring()
+
+    async def place(self, alias: str, patience: timedelta | None) -> Place:
+        """Raises `Refused`. `patience` None means the model's own; zero means: tell me at once."""
+        view = self._table.views.get(alias) or View(alias=alias)
+        patience = view.wait if patience is None else patience
+        told = not patience
+        room = self._rooms.get(alias)
+        if not told and room is not None and room.queued >= view.queue:
+            raise queue_full(view)
+        now = anyio.current_time()
+        waiter = Waiter(
+            alias=alias,
+            joined_at=now,
+            until=now + (self._config.down_grace if told else patience).total_seconds(),
+            controller=self._table.controller,
+            version=self._table.version or 0,
+            told=told,
+        )
+        return await self._in_room(waiter)
+
+    async def _in_room(self, waiter: Waiter) -> Place:
+        room = self._rooms.get(waiter.alias)
+        if room is None:
+            room = self._rooms[waiter.alias] = Room()
+            self._ask_for(waiter.alias, room)
+        self._next += 1
+        number = self._next
+        room.waiters.add(number)
+        room.queued += not waiter.told
+        try:
+            return await self._wait(waiter, room)
+        finally:
+            room.queued -= not waiter.told
+            room.waiters.discard(number)
+            if not room.waiters:
+                del self._rooms[waiter.alias]
+                room.empty.set()
+
+    async def _wait(self, waiter: Waiter, room: Room) -> Place:
+        while True:
+            bell = room.bell
+            place = await self._placement.find(waiter.alias)
+            if place is not None:
+                return place
+            now = anyio.current_time()
+            match decide(waiter, self._scene(waiter.alias, room), now):
+                case WaitOn(until=until):
+                    with anyio.move_on_after(max(until - now, 0.0)):
+                        await bell.wait()
+                case Refused() as refused:
+                    raise refused
+                case never:
+                    assert_never(never)
+
+    def _scene(self, alias: str, room: Room) -> Scene:
+        return Scene(
+            view=self._table.views.get(alias),
+            controller=self._table.controller,
+            first_version=self._table.first_version,
+            answered=room.answered,
+            unknown=room.unknown,
+            down=self._contact.down,
+            daemon_seen_at=self._contact.seen_at,
+            draining=self.draining,
+            down_grace=self._config.down_grace,
+        )
+
+    def _ask_for(self, alias: str, room: Room) -> None:
+        async def ask() -> None:
+            while not room.empty.is_set():
+                word = await self._starts.ask(alias, waiting=len(room.waiters))
+                room.answered |= word is Word.HEARD
+                room.unknown = word is Word.UNKNOWN_MODEL
+                room.ring()
+                pause = RETRY_ASKING if word is Word.SILENCE else self._config.ask_interval
+                with anyio.move_on_after(pause.total_seconds()):
+                    await room.empty.wait()
+
+        self._start(ask)

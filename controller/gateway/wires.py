@@ -1,0 +1,60 @@
+"""Which paths are inference, and what is particular to each?
+
+Only these paths wake a model and count as use. A model's view says which of them its server speaks. The proof is the
+smallest request of the kind: one token, or one embedding.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    name: str
+    """As in a model's `wires`."""
+    path: str
+    """Below the endpoint's `/v1/`."""
+    proof: Mapping[str, Any]
+    answer_field: str
+    """A real answer has this member."""
+    ends_with_done: bool = True
+    """A stream of this kind ends with `data: [DONE]`; one that does not was cut."""
+
+
+CHAT: Final = Shape(
+    name="chat",
+    path="chat/completions",
+    proof={"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1, "stream": False},
+    answer_field="choices",
+)
+COMPLETIONS: Final = Shape(
+    name="completions",
+    path="completions",
+    proof={"prompt": "hi", "max_tokens": 1, "stream": False},
+    answer_field="choices",
+)
+EMBEDDINGS: Final = Shape(
+    name="embeddings", path="embeddings", proof={"input": "hi"}, answer_field="data", ends_with_done=False
+)
+
+SHAPES: Final = (CHAT, COMPLETIONS, EMBEDDINGS)
+BY_PATH: Final = {f"/v1/{shape.path}": shape for shape in SHAPES}
+
+
+def proof_shape(wires: Sequence[str]) -> Shape:
+    """The first kind that the server speaks; chat where nothing is known."""
+    return next((shape for shape in SHAPES if shape.name in wires), CHAT)
+
+
+def system_first(messages: object) -> list[Any] | None:
+    """The messages with those of the system in front, both orders kept; None where nothing has to move.
+
+    llama.cpp's chat templates refuse or drop a system message that is not the first (MS-12).
+    """
+    if not isinstance(messages, list):
+        return None
+    system = [entry for entry in messages if isinstance(entry, dict) and entry.get("role") == "system"]
+    others = [entry for entry in messages if not (isinstance(entry, dict) and entry.get("role") == "system")]
+    moved = system + others
+    return moved if any(new is not old for new, old in zip(moved, messages, strict=True)) else None
