@@ -57,7 +57,7 @@ class ModelSection(BaseModel):
     context: Annotated[int, whole(128, 2_000_000)]
     """Tokens of context for one request. Too low: long prompts are refused. Too high: does not fit and never starts."""
     server: Annotated[str, one_of("vllm", "llama_cpp")] = "vllm"
-    """The model server that the image holds."""
+    """The model server that the image holds: "vllm" or "llama_cpp"."""
     model_file: Annotated[str, text(r"[!-~]{1,200}", "write a file of the repository")] | None = None
     """llama_cpp only: the GGUF file in the repository; default: the server's own choice."""
     served_name: Annotated[str, text(r"[!-~]{1,200}", "write a name without spaces")] | None = None
@@ -67,7 +67,7 @@ class ModelSection(BaseModel):
     gpu_count: Annotated[int, whole(1, 16)] = 1
     """Cards a machine. Too low: does not fit. Too high: each card is paid for."""
     cloud_type: Annotated[str, one_of("SECURE", "COMMUNITY")] = "SECURE"
-    """COMMUNITY is cheaper, on strangers' machines."""
+    """SECURE or COMMUNITY; the latter is cheaper, on strangers' machines."""
     data_center_ids: Annotated[
         tuple[str, ...], words(_DATA_CENTER, 'list data centres, as in ["EU-RO-1"]', least=0, most=16)
     ] = ()
@@ -96,9 +96,9 @@ class ModelSection(BaseModel):
     gpu_util: Annotated[Decimal, fraction("0.1", "1.0")] = Decimal("0.90")
     """Share of the card's memory for vLLM. Too low: small cache. Too high: out of memory while starting."""
     thinking: Annotated[str, one_of("on", "off")] = "off"
-    """Whether the chat template lets the model think before it answers. On: longer, dearer answers."""
+    """Whether the chat template lets the model think first: "on" or "off". On: longer, dearer answers."""
     reasoning_effort: Annotated[str, one_of("low", "medium", "high", "xhigh")] | None = None
-    """For templates that know it. Higher: longer, dearer answers."""
+    """For templates that know it: low, medium, high or xhigh. Higher: longer, dearer answers."""
     sampling: Annotated[dict[str, Any], JSON_OBJECT] | None = None
     """Default sampling values, as a table or JSON."""
     extra_args: Annotated[tuple[str, ...], arguments(64)] = ()
@@ -136,7 +136,8 @@ class ModelSection(BaseModel):
         "responses",
         "messages",
     )
-    """APIs that this model serves; others are refused before anything starts."""
+    """APIs that this model serves, of chat, completions, responses, messages, embeddings and rerank; others are refused
+    before anything starts."""
     allow_unpinned: Annotated[bool, FLAG] = False
     """True: an image without tag, or "latest". What runs may then change with each start."""
     max_usd_per_hour: UsdPerHour | None = None

@@ -89,7 +89,7 @@ class PolicySection(BaseModel):
     lease_renewal: Annotated[timedelta, span("100ms", "30m")] = timedelta(seconds=60)
     """Less than half of the lease, else one failed renewal loses it. Too low: needless writes."""
     lease_expiry: Annotated[LeaseExpiry, one_of(*LeaseExpiry)] = LeaseExpiry.REACQUIRE
-    """"stop" ends every machine after a suspend; the default goes on where nobody else took over."""
+    """"reacquire-if-unclaimed" goes on where nobody else took over; "stop" ends every machine after a suspend."""
     call_limit: Annotated[timedelta, span("1s", "5m")] = timedelta(seconds=30)
     """One call to the provider. Too low: creates end unanswered and block their model. Too high: stops are late."""
     settle: Annotated[timedelta, span("10s", "1h")] = timedelta(seconds=120)
@@ -107,7 +107,7 @@ class PolicySection(BaseModel):
     probe_limit: Annotated[timedelta, span("1s", "1m")] = timedelta(seconds=10)
     """One question to a model server. Too low: busy ones look dead. Too high: hung ones are found late."""
     stop_evidence: Annotated[StopEvidence, one_of(*StopEvidence)] = StopEvidence.VERIFIED
-    """"accepted" takes the provider's word for a stop: a machine that bills on is then found by the sweep alone."""
+    """"verified" or "accepted"; the latter takes the provider's word for a stop, and what bills on is found late."""
     stop_again_after: Annotated[timedelta, span("1s", "1h")] = timedelta(seconds=60)
     """An accepted stop is repeated while its machine is still seen. Too high: it bills meanwhile."""
     stop_alarm_after: Annotated[timedelta, span("1s", "24h")] = timedelta(seconds=300)

@@ -42,7 +42,7 @@ class Written(BaseModel):
     state_dir: FilePath | None = None
     """Folder of store, evidence and sockets; default: systemd's folders, else `state` beside the config."""
     log_level: Annotated[str, one_of("debug", "info", "warning", "error")] = "info"
-    """Least important line that is logged."""
+    """Least important line that is logged: debug, info, warning or error."""
     runpod: RunpodSection = Field(default_factory=RunpodSection)
     """The account at Runpod."""
     gateway: GatewaySection = Field(default_factory=GatewaySection)
