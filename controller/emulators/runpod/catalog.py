@@ -60,8 +60,10 @@ class BadQuery(Exception):
 def price(settings: Settings, gpu: str, cloud: str) -> float:
     """USD per GPU-hour that the catalog says. Raises KeyError for a type it does not have."""
     known = BY_ID[gpu]
-    own = {"secure": known.secure, "community": known.community} | settings.prices.get(gpu, {})
-    return own[cloud.lower()]
+    own = settings.prices.get(gpu, {})
+    if isinstance(own, float):
+        return own
+    return ({"secure": known.secure, "community": known.community} | own)[cloud.lower()]
 
 
 def places_for(gpu: str | None, wanted: list[str]) -> list[str]:

@@ -51,6 +51,10 @@ class Children:
         self._turn = anyio.Lock()
         self._closed = False
 
+    def pids(self) -> list[int]:
+        """The programs that run now."""
+        return [child.process.pid for child in self._running.values()]
+
     async def keep(self, emulator: Emulator) -> None:
         """Tend until cancelled."""
         while True:

@@ -79,7 +79,7 @@ def read_launch(pod: Pod, secrets: Mapping[str, str] | None) -> Launch | None:
     words = [part for word in (*entrypoint, *cmd) for part in _parts(word)]
     env = resolve(pod.env, secrets)
     joined = " ".join([pod.image, *words]).lower()
-    if "vllm" in joined:
+    if "vllm" in joined or "--served-model-name" in joined:
         return _vllm(_after(words, "serve"), env, front=_front(entrypoint, cmd, "vllm"))
     if "llama" in joined:
         return _llama(words, env, front=_front(entrypoint, cmd, "llama"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 Stock = dict[str, int | str]
-Prices = dict[str, dict[str, float]]
+Prices = dict[str, float | dict[str, float]]
 
 LEVELS = ("NONE", "LOW", "MEDIUM", "HIGH")
 ECHOES = ("full", "none", "resolved")
@@ -47,7 +47,7 @@ class Settings:
     stock: Stock = field(default_factory=dict)
     """GPUs left per type, or a level (NONE, LOW, MEDIUM, HIGH); a type that is not named has plenty."""
     prices: Prices = field(default_factory=dict)
-    """USD per GPU-hour that replace the catalog's: {type: {"secure": …, "community": …}}."""
+    """USD per GPU-hour that replace the catalog's: {type: usd} or {type: {"secure": usd, "community": usd}}."""
     price_jump: float = 1.0
     """Factor between the catalog's price and what a new pod really costs."""
     balance: float = 1000.0
@@ -79,6 +79,11 @@ class Settings:
     api_key: str | None = None
     """The only key the API takes; None: any."""
 
+    def __post_init__(self) -> None:
+        """Raises BadControl."""
+        for entry in fields(self):
+            setattr(self, entry.name, _READ[entry.name](entry.name, getattr(self, entry.name)))
+
 
 def changed(settings: Settings, change: dict[str, Any]) -> Settings:
     """The settings after `change`. Raises BadControl; `settings` itself is not touched."""
@@ -86,7 +91,7 @@ def changed(settings: Settings, change: dict[str, Any]) -> Settings:
     for key, value in change.items():
         if key not in _READ:
             raise BadControl(key=key, why="there is no such setting")
-        values[key] = _READ[key](key, value)
+        values[key] = value
     return Settings(**values)
 
 
@@ -168,8 +173,7 @@ def _prices(key: str, value: object) -> Prices:
         if isinstance(price, dict):
             read[gpu] = {cloud: not_negative(f"{key}.{gpu}.{cloud}", usd) for cloud, usd in price.items()}
         else:
-            usd = not_negative(f"{key}.{gpu}", price)
-            read[gpu] = {"secure": usd, "community": usd}
+            read[gpu] = not_negative(f"{key}.{gpu}", price)
     return read
 
 

@@ -1,0 +1,166 @@
+"""Does a call go wrong exactly as a test ordered, and does what was done stay done?"""
+
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from controller.emulators.runpod import BadControl
+from tests.emulators.world import VLLM_BODY, World
+
+CREATE = {"method": "POST", "path": "/v2/pods"}
+
+
+def order(world: World, do: dict[str, Any], **match: Any) -> None:
+    world.emulator.add_faults([{"match": match or CREATE, "times": 1, "do": do}])
+
+
+@pytest.mark.parametrize(("effect", "made"), [(True, 1), (False, 0)])
+async def test_an_ordered_answer_comes_with_or_without_the_effect(effect: bool, made: int) -> None:
+    world = World()
+    order(world, {"answer": 500, "body": {"error": "read-back failed"}, "effect": effect})
+    answer = await world.client.post("/v2/pods", json=VLLM_BODY)
+    assert (answer.status_code, answer.json()) == (500, {"error": "read-back failed"})
+    assert len(await world.listed()) == made
+    assert world.effects()[0] == ("created" if effect else "none")
+
+
+async def test_an_ordered_refusal_without_a_body_is_a_problem_with_the_ordered_headers() -> None:
+    world = World()
+    order(world, {"answer": 429, "headers": {"Retry-After": "120"}})
+    answer = await world.client.post("/v2/pods", json=VLLM_BODY)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "120")
+    assert (answer.headers["content-type"], answer.json()["status"]) == ("application/problem+json", 429)
+
+
+@pytest.mark.parametrize(("when", "made"), [("before", 0), ("after", 1)])
+async def test_a_dropped_call_has_its_effect_only_after_it(when: str, made: int) -> None:
+    world = World()
+    order(world, {"drop": when})
+    with pytest.raises(httpx.RemoteProtocolError):
+        await world.client.post("/v2/pods", json=VLLM_BODY)
+    assert len(await world.listed()) == made
+    assert world.emulator.truth()["calls"][0]["status"] is None
+
+
+async def test_a_hanging_call_has_its_effect_and_gives_no_answer() -> None:
+    world = World()
+    order(world, {"hang": 3600, "effect": True})
+    with pytest.raises(TimeoutError), anyio.fail_after(0.05):
+        await world.client.post("/v2/pods", json=VLLM_BODY)
+    assert len(await world.listed()) == 1
+
+
+async def test_a_delayed_create_happens_at_its_time_though_its_client_has_gone() -> None:
+    world = World()
+    order(world, {"delay": 45})
+    with pytest.raises(TimeoutError), anyio.fail_after(0.05):
+        await world.client.post("/v2/pods", json=VLLM_BODY)
+    assert await world.listed() == []
+    world.now += 46
+    (pod,) = await world.listed()
+    assert world.truth_of(pod)["created_at"] == world.now - 1
+    assert world.effects()[0] == "created"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("html", b"<!DOCTYPE html>"), ("null", b"null"), ("empty", b""), ("wrong-type", b'{"pods":{"id":7}')],
+)
+async def test_a_spoilt_answer_follows_a_real_effect(kind: str, said: bytes) -> None:
+    world = World()
+    order(world, {"malformed": kind})
+    answer = await world.client.post("/v2/pods", json=VLLM_BODY)
+    assert answer.content.startswith(said)
+    assert 200 <= answer.status_code < 300
+    assert len(await world.listed()) == 1
+
+
+async def test_a_truncated_answer_breaks_off() -> None:
+    world = World()
+    order(world, {"malformed": "truncated"})
+    with pytest.raises(httpx.RemoteProtocolError):
+        await world.client.post("/v2/pods", json=VLLM_BODY)
+
+
+async def test_a_huge_answer_is_of_many_megabytes() -> None:
+    world = World()
+    order(world, {"malformed": "huge"})
+    assert len((await world.client.post("/v2/pods", json=VLLM_BODY)).content) > 30_000_000
+
+
+async def test_a_listing_can_leave_pods_out() -> None:
+    world = World()
+    kept, omitted = await world.create(), await world.create()
+    order(world, {"omit": [omitted]}, method="GET", path="/v2/pods")
+    assert await world.listed() == [kept]
+    assert set(await world.listed()) == {kept, omitted}
+
+
+async def test_an_ignored_delete_says_yes_and_leaves_the_pod_running() -> None:
+    world = World()
+    pod = await world.create()
+    order(world, {"ignore": True}, method="DELETE", path="/v2/pods/*")
+    assert (await world.client.delete(f"/v2/pods/{pod}")).status_code == 204
+    assert (await world.listed(), world.effects()[1]) == ([pod], "none")
+    await world.client.delete(f"/v2/pods/{pod}")
+    assert await world.listed() == []
+
+
+async def test_an_ignored_create_answers_201_and_makes_nothing() -> None:
+    world = World(stock={"NVIDIA A40": 1})
+    order(world, {"ignore": True})
+    assert (await world.client.post("/v2/pods", json=VLLM_BODY)).status_code == 201
+    assert (world.emulator.truth()["pods"], world.emulator.spend_per_hour()) == ([], 0)
+    await world.create()
+
+
+async def test_rules_skip_count_down_and_the_first_that_fits_wins() -> None:
+    world = World()
+    world.emulator.add_faults(
+        [
+            {"match": {"path": "/v2/pods"}, "skip": 1, "times": 2, "do": {"answer": 503}},
+            {"match": {"path": "/v2/*"}, "do": {"answer": 404}},
+        ]
+    )
+    seen = [(await world.client.get("/v2/pods")).status_code for _ in range(4)]
+    world.emulator.clear_faults()
+    seen.append((await world.client.get("/v2/pods")).status_code)
+    assert seen == [404, 503, 503, 404, 200]
+
+
+async def test_a_rule_can_name_a_pod_by_its_id_or_its_name() -> None:
+    world = World()
+    one, other = await world.create(name="one"), await world.create(name="other")
+    world.emulator.add_faults([{"match": {"path": "*", "pod": "one"}, "do": {"answer": 500}}])
+    world.emulator.add_faults([{"match": {"path": "*", "pod": other}, "do": {"answer": 502}}])
+    seen = [(await world.client.get(f"/v2/pods/{pod}")).status_code for pod in (one, other)]
+    assert seen == [500, 502]
+
+
+async def test_the_proxy_suffers_faults_too() -> None:
+    world = World()
+    pod = await world.ready_pod()
+    order(world, {"answer": 503, "body": "no"}, path=f"/proxy/{pod}/*")
+    assert (await world.ask(pod, "/health")).status_code == 503
+    assert (await world.ask(pod, "/health")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("rule", "key"),
+    [
+        ({"do": {"explode": True}}, "[0].do.explode"),
+        ({"do": {}}, "[0].do"),
+        ({"do": {"answer": 500, "drop": "after"}}, "[0].do"),
+        ({"do": {"answer": 42}}, "[0].do.answer"),
+        ({"do": {"drop": "during"}}, "[0].do.drop"),
+        ({"match": {"colour": "red"}, "do": {"answer": 500}}, "[0].match.colour"),
+        ({"times": -1, "do": {"answer": 500}}, "[0].times"),
+        ({"match": {}}, "[0].do"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused_by_its_key(rule: dict[str, Any], key: str) -> None:
+    with pytest.raises(BadControl) as refusal:
+        World().emulator.add_faults([rule])
+    assert refusal.value.key == key
