@@ -32,11 +32,17 @@ class _AbortableProtocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals alone: uvicorn's own would raise them again after the end and skip our clean-up."""
+    """Leaves signals alone (uvicorn would raise them again after the end and skip our clean-up) and ends at once."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for connection in tuple(self.server_state.connections):
+            if isinstance(connection, _AbortableProtocol):
+                connection.transport.abort()
+        await super().shutdown(sockets)
 
 
 def open_listener(host: str, port: int) -> socket.socket:

@@ -1,5 +1,6 @@
 """Does the emulator behave on a real socket as in process?"""
 
+import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -87,7 +88,33 @@ async def test_a_model_server_that_dies_resets_its_streams() -> None:
             await client.post(f"/proxy/{pod}/8000/v1/chat/completions", json=body)
 
 
-async def test_serving_ends_at_once_when_cancelled_with_nothing_open_and_frees_its_port() -> None:
+async def test_serving_ends_at_once_when_cancelled_though_a_stream_is_open() -> None:
+    emulator = Emulator()
+    pod = emulator.put_pod(READY)
+    body = CHAT | {"stream": True, "max_tokens": 100_000}
+
+    async def listen_on(client: httpx.AsyncClient) -> None:
+        with contextlib.suppress(httpx.HTTPError):
+            await client.post(f"/proxy/{pod}/8000/v1/chat/completions", json=body)
+
+    with anyio.fail_after(1):
+        async with served(emulator) as client, anyio.create_task_group() as group:
+            group.start_soon(listen_on, client)
+            await until(lambda: upstream(emulator, pod)["running"] == 1)
+            group.cancel_scope.cancel()
+    assert upstream(emulator, pod)["running"] == 0
+
+
+async def test_nothing_is_logged_about_connections_that_were_reset_on_purpose(caplog: pytest.LogCaptureFixture) -> None:
+    emulator = Emulator()
+    emulator.add_faults([{"match": {"path": "/v2/pods"}, "do": {"drop": "after"}}])
+    async with served(emulator) as client:
+        with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
+            await client.get("/v2/pods")
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_serving_frees_its_port_when_cancelled() -> None:
     listener = open_listener("127.0.0.1", 0)
     port = listener.getsockname()[1]
     with anyio.fail_after(2):

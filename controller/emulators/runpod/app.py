@@ -11,6 +11,7 @@ from email.utils import formatdate
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 
 from controller.emulators.exchange import (
     Answer,
@@ -54,6 +55,8 @@ def build_app(emulator: Emulator) -> App:
                 await _answer(emulator, request, send)
             except ConnectionCut:
                 break_off(scope)
+                # One turn for the server to notice, or it takes the unfinished answer for a fault of ours.
+                await anyio.lowlevel.checkpoint()
 
         await while_client_stays(receive, work)
 
