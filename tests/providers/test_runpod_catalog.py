@@ -1,0 +1,42 @@
+"""Which price a GPU type has, and when it has none."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from controller.providers.runpod.catalog import clouds_wanted, prices_in
+from controller.providers.runpod.order import Cloud
+from controller.providers.runpod.wire import Unreadable
+from tests.support.runpod_samples import GPU, MODEL, raw
+
+COMMUNITY = replace(MODEL, cloud=Cloud.COMMUNITY)
+
+
+def price(of: Any, *, models: list[Any]) -> Decimal | None:
+    found = prices_in(raw({"gpus": [None, {"id": 7}, {"id": GPU, "price": of}]}), wanted=clouds_wanted(models))
+    assert not isinstance(found, Unreadable)
+    return found.get(GPU)
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [([MODEL], "0.86"), ([COMMUNITY], "0.69"), ([MODEL, COMMUNITY], "0.86"), ([], "0.86")],
+)
+def test_a_type_costs_what_it_costs_in_the_cloud_that_models_want(models: list[Any], expected: str) -> None:
+    assert price({"secure": 0.86, "community": 0.69}, models=models) == Decimal(expected)
+
+
+@pytest.mark.parametrize("of", [None, {}, [], {"secure": None}, {"secure": 0}, {"secure": "0.86"}, {"community": 0.69}])
+def test_a_price_that_is_missing_or_odd_is_unknown(of: Any) -> None:
+    assert price(of, models=[MODEL]) is None
+
+
+def test_a_price_known_in_one_of_two_wanted_clouds_is_unknown() -> None:
+    assert price({"community": 0.69}, models=[MODEL, COMMUNITY]) is None
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"gpus": null}'])
+def test_a_catalog_that_makes_no_sense_is_unreadable_and_not_empty(body: bytes) -> None:
+    assert isinstance(prices_in(body, wanted={}), Unreadable)

@@ -1,0 +1,80 @@
+"""When a container's start moves forward, and that a jitter never moves it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.providers.runpod.starts import Starts
+
+T0 = datetime(2026, 11, 29, 12, tzinfo=UTC)
+S = timedelta(seconds=1)
+
+
+def report(starts: Starts, at: int, *, said: int | None = None, uptime: int | None = None) -> int | None:
+    """All in seconds since T0."""
+    found = starts.report(
+        "p",
+        said=None if said is None else T0 + said * S,
+        uptime=None if uptime is None else uptime * S,
+        now=T0 + at * S,
+    )
+    return None if found is None else int((found - T0) / S)
+
+
+def test_nothing_said_is_nothing_reported() -> None:
+    assert report(Starts(), 100) is None
+
+
+def test_a_start_that_is_said_is_reported_as_said() -> None:
+    starts = Starts()
+    assert report(starts, 100, said=40) == 40
+    assert report(starts, 200, said=190) == 190
+
+
+@pytest.mark.parametrize("back", [39, None])
+def test_a_start_never_goes_back_and_is_not_forgotten(back: int | None) -> None:
+    starts = Starts()
+    report(starts, 100, said=40)
+    assert report(starts, 115, said=back) == 40
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=50))
+def test_an_uptime_that_jitters_by_seconds_is_one_start(jitters: list[int]) -> None:
+    starts = Starts()
+    reported = {report(starts, at * 15, uptime=at * 15 + jitter) for at, jitter in enumerate(jitters, start=1)}
+    assert len(reported) == 1
+
+
+def test_an_uptime_that_fell_is_a_restart_though_the_said_start_stands_still() -> None:
+    starts = Starts()
+    report(starts, 100, said=0, uptime=90)
+    assert report(starts, 115, said=0, uptime=5) == 110
+
+
+def test_a_restart_told_both_ways_is_one() -> None:
+    starts = Starts()
+    report(starts, 100, said=0, uptime=98)
+    assert report(starts, 215, said=200) == 200
+    assert report(starts, 230, said=200, uptime=27) == 200
+
+
+def test_a_first_uptime_after_a_long_download_is_no_restart() -> None:
+    starts = Starts()
+    report(starts, 10, said=0)
+    assert report(starts, 600, said=0, uptime=20) == 0
+    assert report(starts, 615, said=0, uptime=35) == 0
+
+
+def test_a_loop_faster_than_the_margin_is_still_noticed() -> None:
+    starts = Starts()
+    seen = [report(starts, at, uptime=at % 10) for at in range(15, 120, 15)]
+    assert len(set(seen)) >= 3
+
+
+def test_a_pod_that_a_complete_listing_no_longer_shows_is_forgotten() -> None:
+    starts = Starts()
+    report(starts, 100, said=40)
+    starts.keep_only(["q"])
+    assert report(starts, 100, said=30) == 30
