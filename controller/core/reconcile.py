@@ -7,6 +7,7 @@ matter. A ceiling or a fault obliges a stop, it never stops by itself.
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from controller.core.deployment import Record, SeenResource
 from controller.core.evidence import StopReason
@@ -14,6 +15,19 @@ from controller.core.identity import Owner
 from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
 from controller.core.readiness import Assessment
+
+DRAINED: Final = frozenset(
+    {
+        StopReason.IDLE,
+        StopReason.LIFETIME_EXCEEDED,
+        StopReason.OPERATOR_REQUEST,
+        StopReason.MODEL_REMOVED,
+        StopReason.REPLACED,
+        StopReason.SPEND,
+    }
+)
+"""Reasons under which the machine still serves well: open requests may end. A broken or unsafe one is stopped at
+once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

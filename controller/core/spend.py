@@ -46,6 +46,10 @@ class Reservation:
     version: int = 0
 
     @property
+    def open(self) -> bool:
+        return self.hold not in {Hold.SETTLED, Hold.CANCELLED}
+
+    @property
     def exposure_micros(self) -> int:
         """What it counts for against the day's limit."""
         if self.hold is Hold.CANCELLED:

@@ -67,8 +67,7 @@ def reserve(
 
 
 def _open(tx: Tx, deployment: DeploymentId) -> list[Reservation]:
-    over = {Hold.SETTLED, Hold.CANCELLED}
-    return [held for held in tx.book.reservations.values() if held.deployment == deployment and held.hold not in over]
+    return [held for held in tx.book.reservations.values() if held.deployment == deployment and held.open]
 
 
 def begin(tx: Tx, deployment: DeploymentId, *, submitted_at: datetime, certain: bool) -> None:

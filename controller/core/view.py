@@ -1,0 +1,64 @@
+"""What did the one eye see last?
+
+An immutable value, published by the observer after each look and read by every other task. Absences are followed from
+listing to listing; sightings and reads carry their instants, so that each rule can ask whether they are recent enough
+for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from controller.core.deployment import SeenResource
+from controller.core.identity import DeploymentId, RequestId, ResourceKey
+from controller.core.inventory import Absences, Listing, Read
+from controller.core.policy import HostingPolicy
+from controller.core.readiness import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What one probe of a deployment's model server came to."""
+
+    verdict: Verdict
+    served: tuple[str, ...] | None
+    detail: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The latest of everything observed."""
+
+    listing: Listing | None = None
+    """The latest listing, complete or not."""
+    completed: Listing | None = None
+    """The latest complete one."""
+    failing_since: datetime | None = None
+    absences: Absences = field(default_factory=Absences)
+    sighted: Mapping[ResourceKey, datetime] = field(default_factory=dict)
+    """When each resource was last seen, in any listing or read."""
+    reads: Mapping[ResourceKey, Read] = field(default_factory=dict)
+    probes: Mapping[DeploymentId, Probed] = field(default_factory=dict)
+    usd_per_hour: Mapping[str, Decimal] = field(default_factory=dict)
+    """Price of one card by offer, as far as known."""
+    interval: timedelta = timedelta(seconds=15)
+    """The present rhythm of listings."""
+
+    def fresh(self, policy: HostingPolicy, *, now: datetime) -> bool:
+        """Is there a complete listing that is recent enough for a create (RP-44)?"""
+        return self.completed is not None and now - self.completed.ended_at <= policy.listing_fresh(self.interval)
+
+    def resource(self, key: ResourceKey) -> SeenResource | None:
+        """How the latest listing showed it, complete or not."""
+        if self.listing is None:
+            return None
+        return next((seen for seen in self.listing.resources if seen.key == key), None)
+
+    def carrying(self, request: RequestId) -> tuple[SeenResource, ...]:
+        """What the latest listing showed under this request id, oldest first where that is known."""
+        if self.listing is None:
+            return ()
+        found = [seen for seen in self.listing.resources if seen.tags.request == request]
+        return tuple(sorted(found, key=lambda seen: (seen.created_at is None, seen.created_at, seen.key.incarnation)))

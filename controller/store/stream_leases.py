@@ -1,0 +1,65 @@
+"""Who says that a deployment has open requests?
+
+Gateways state it, for a limited time, for a deployment and an epoch; a count of another epoch means nothing here. Held
+in memory and read inside the transaction that decides an idle stop, so that a request and a stop cannot miss each
+other. Only the last byte is stored, when it moved by enough to matter or when use ended.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from controller.core.identity import DeploymentId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLease:
+    """One gateway's word about one deployment."""
+
+    deployment: DeploymentId
+    epoch: int
+    open_requests: int
+    last_byte_at: datetime
+
+
+@dataclass(slots=True)
+class StreamLeases:
+    """All that is stated at present."""
+
+    lifetime: timedelta
+    _stated: dict[tuple[str, DeploymentId], tuple[StreamLease, datetime]] = field(default_factory=dict)
+
+    def put(self, gateway: str, leases: Iterable[StreamLease], *, now: datetime) -> None:
+        """Replace everything that this gateway stated before."""
+        for key in [key for key in self._stated if key[0] == gateway]:
+            del self._stated[key]
+        for lease in leases:
+            self._stated[gateway, lease.deployment] = (lease, now + self.lifetime)
+
+    def live(self, deployment: DeploymentId, *, now: datetime) -> int:
+        """How many gateways hold it open at `now`."""
+        return sum(1 for (_, held), (_, until) in self._stated.items() if held == deployment and now <= until)
+
+    def open_requests(self, deployment: DeploymentId, *, now: datetime) -> int:
+        return sum(
+            lease.open_requests
+            for (_, held), (lease, until) in self._stated.items()
+            if held == deployment and now <= until
+        )
+
+    def others_streaming(self, gateway: str, deployment: DeploymentId, *, now: datetime) -> bool:
+        """Does another gateway have open requests there?"""
+        return any(
+            lease.open_requests > 0
+            for (name, held), (lease, until) in self._stated.items()
+            if held == deployment and name != gateway and now <= until
+        )
+
+    def last_byte_at(self, deployment: DeploymentId) -> datetime | None:
+        stated = [lease.last_byte_at for (_, held), (lease, _) in self._stated.items() if held == deployment]
+        return max(stated, default=None)
+
+    def lapses_at(self, deployment: DeploymentId, *, now: datetime) -> datetime | None:
+        """When the last live statement about it runs out, if nobody renews it."""
+        untils = [until for (_, held), (_, until) in self._stated.items() if held == deployment and now <= until]
+        return max(untils, default=None)

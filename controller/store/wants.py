@@ -1,0 +1,32 @@
+"""Which models does somebody want to be up?
+
+Asked by gateways while callers wait, and by operators; forgotten when nobody asks any more. Kept in memory only: after
+a restart those who still wait ask again.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+LASTS: Final = timedelta(seconds=60)
+
+
+@dataclass(slots=True)
+class Wants:
+    """When each model was last asked for."""
+
+    _asked: dict[str, datetime] = field(default_factory=dict)
+
+    def ask(self, alias: str, *, now: datetime) -> None:
+        self._asked[alias] = now
+
+    def wanted(self, alias: str, *, now: datetime) -> bool:
+        """Was it asked for lately?"""
+        at = self._asked.get(alias)
+        return at is not None and now - at <= LASTS
+
+    def satisfied(self, alias: str, *, before: datetime | None = None) -> None:
+        """Forget what was asked; with `before`, only what was asked until then."""
+        at = self._asked.get(alias)
+        if at is not None and (before is None or at <= before):
+            del self._asked[alias]

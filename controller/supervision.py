@@ -1,0 +1,148 @@
+"""How do background tasks run, fail and show that they live?
+
+One loop for all: a pass reads everything anew, then the task sleeps until its deadline or a wake-up. A pass that raises
+is logged and tried again later; too many in a row end the daemon, and the unit starts it clean. Every pass is reported,
+so that a silent task turns readiness and starves the watchdog (B18). Nobody else loops, sleeps, backs off or catches
+everything.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Generic, Protocol, TypeVar
+
+import anyio
+import structlog
+
+from controller.clock import Clock
+
+SILENT_PERIODS: Final = 3
+BACKOFF_FIRST: Final = timedelta(seconds=1)
+BACKOFF_MOST: Final = timedelta(seconds=30)
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+
+
+class Wake:
+    """Run the next pass now. Carries no data; ringing twice is ringing once."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+
+    async def wait(self, limit: timedelta) -> None:
+        """Return when rung, or after `limit`."""
+        with anyio.move_on_after(max(limit.total_seconds(), 0)):
+            await self._event.wait()
+        self._event = anyio.Event()
+
+
+class Cell(Generic[T]):
+    """A value that one task publishes and others read."""
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+        self._rings: list[Callable[[], None]] = []
+
+    @property
+    def value(self) -> T:
+        return self._value
+
+    def publish(self, value: T) -> None:
+        self._value = value
+        for ring in self._rings:
+            ring()
+
+    def on_change(self, ring: Callable[[], None]) -> None:
+        self._rings.append(ring)
+
+
+class Task(Protocol):
+    """One background task: a name, how often it must pass at least, and one pass."""
+
+    name: str
+    period: timedelta
+    """A pass is made at least so often; three times as long without one is silence."""
+
+    async def run_pass(self) -> datetime | None:
+        """Do all that is due now; return the next instant at which something falls due, if known."""
+        ...
+
+
+class GaveUp(Exception):
+    """A task failed too often in a row."""
+
+    def __init__(self, name: str, failures: int) -> None:
+        super().__init__(f"task {name} failed {failures} times in a row")
+        self.name = name
+
+
+@dataclass(slots=True)
+class Pulse:
+    """How one task is doing."""
+
+    name: str
+    period: timedelta
+    last_pass_at: datetime
+    failures: int = 0
+    passes: int = 0
+    problem: str | None = None
+
+    def silent(self, now: datetime) -> bool:
+        return now - self.last_pass_at > SILENT_PERIODS * self.period
+
+
+@dataclass(slots=True)
+class Runner:
+    """One task with its wake-up and its pulse."""
+
+    task: Task
+    wake: Wake
+    pulse: Pulse
+    on_failure: Callable[[str, str], None] = field(default=lambda name, problem: None)
+
+
+async def keep_running(runner: Runner, *, clock: Clock, failures_max: int) -> None:
+    """Pass after pass, for ever. Raises GaveUp after `failures_max` failed passes in a row."""
+    while True:
+        delay = await _one_pass(runner, clock=clock, failures_max=failures_max)
+        await runner.wake.wait(delay) if runner.pulse.failures == 0 else await anyio.sleep(delay.total_seconds())
+
+
+async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timedelta:
+    pulse = runner.pulse
+    try:
+        until = await runner.task.run_pass()
+    except Exception as problem:
+        return _failed(runner, problem, clock=clock, failures_max=failures_max)
+    except asyncio.CancelledError as problem:
+        current = asyncio.current_task()
+        if current is None or current.cancelling():
+            raise
+        # A library raised it by itself; nobody cancelled us, and the loop must not die of it (B18).
+        return _failed(runner, problem, clock=clock, failures_max=failures_max)
+    pulse.failures, pulse.problem = 0, None
+    pulse.passes += 1
+    pulse.last_pass_at = clock.now()
+    if until is None:
+        return pulse.period
+    return min(max(until - pulse.last_pass_at, timedelta(0)), pulse.period)
+
+
+def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_max: int) -> timedelta:
+    pulse = runner.pulse
+    pulse.failures += 1
+    pulse.problem = f"{type(problem).__name__}: {problem}"[:512]
+    pulse.last_pass_at = clock.now()
+    log.error(
+        "pass_failed", task=pulse.name, failures=pulse.failures, error="".join(traceback.format_exception(problem))
+    )
+    runner.on_failure(pulse.name, pulse.problem)
+    if pulse.failures >= failures_max:
+        raise GaveUp(pulse.name, pulse.failures) from problem
+    return min(BACKOFF_FIRST * (1 << min(pulse.failures - 1, 10)), BACKOFF_MOST)

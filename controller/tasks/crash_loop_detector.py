@@ -1,0 +1,75 @@
+"""Which machine restarts its container for ever while it bills?
+
+Takes each new container start that the provider tells into the store, and obliges a stop at the limit. A deployment
+that has served for a whole window without a restart clears its model's earlier failures (B21).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from controller.core import crash_loop
+from controller.core.deployment import Record
+from controller.core.evidence import StopReason
+from controller.core.lifecycle import Phase
+from controller.core.policy import ModelPolicy
+from controller.core.view import View
+from controller.store import deployments, holds
+from controller.store.errors import Stale
+from controller.store.store import Store
+from controller.store.transaction import Tx
+from controller.supervision import Cell
+
+
+class CrashLoopDetector:
+    """One pass over what is requested or serves."""
+
+    name = "crash_loop_detector"
+    period = timedelta(seconds=60)
+
+    def __init__(self, *, store: Store, view: Cell[View], models: Mapping[str, ModelPolicy]) -> None:
+        self._store = store
+        self._view = view
+        self._models = models
+
+    async def run_pass(self) -> datetime | None:
+        deadlines = []
+        for record in self._store.book.live():
+            model = self._models.get(record.model)
+            if model is None or record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
+                continue
+            try:
+                await self._notice(record, model)
+                until = await self._forgive(record, model)
+            except Stale:
+                continue
+            if until is not None:
+                deadlines.append(until)
+        return min(deadlines, default=None)
+
+    async def _notice(self, record: Record, model: ModelPolicy) -> None:
+        seen = self._view.value.resource(record.key) if record.key is not None else None
+        if seen is None or seen.started_at is None:
+            return
+        now = self._store.now
+        known = self._store.book.starts.get(record.id, crash_loop.Starts())
+        starts = crash_loop.notice(known, started_at=seen.started_at, window=model.crash_window, now=now)
+        if starts is known:
+            return
+
+        def write(tx: Tx) -> None:
+            tx.put_starts(record.id, starts)
+            if crash_loop.looping(starts.restarts, limit=model.crash_restart_limit, window=model.crash_window, now=now):
+                deployments.require_stop(tx, tx.current(record), StopReason.CRASH_LOOP)
+
+        await self._store.write(write)
+
+    async def _forgive(self, record: Record, model: ModelPolicy) -> datetime | None:
+        memory = self._store.book.memory(record.model)
+        if record.phase is not Phase.ACTIVE or record.ready_at is None or not memory.failures:
+            return None
+        restarts = self._store.book.starts.get(record.id, crash_loop.Starts()).restarts
+        calm_since = max((record.ready_at, *restarts))
+        if self._store.now < calm_since + model.crash_window:
+            return calm_since + model.crash_window
+        await self._store.write(lambda tx: holds.note_success(tx, record.model))
+        return None

@@ -1,0 +1,127 @@
+"""How does evidence get from the store into the file that operators tail?
+
+Lines are stored with what they record; this task appends them to the file in order, each exactly once by its number: at
+start the last number is read back from the file or its newest rotation. The file is opened anew when it was rotated.
+Trouble with the file never holds up a stop: the lines wait in the store.
+"""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from controller.store.outbox import lines_after
+from controller.store.store import Store
+
+BATCH: Final = 500
+TAIL_BYTES: Final = 1 << 20
+T = TypeVar("T")
+
+
+class Blocking(Protocol):
+    """Runs a function that blocks on files: in a thread, or at once in a simulation."""
+
+    async def __call__(self, work: Callable[[], T]) -> T: ...
+
+
+class EvidenceWriter:
+    """Appends what is stored and not yet in the file."""
+
+    name = "evidence_writer"
+    period = timedelta(seconds=60)
+
+    def __init__(self, *, store: Store, path: Path, blocking: Blocking) -> None:
+        self._store = store
+        self._file = EvidenceFile(path)
+        self._blocking = blocking
+        self._written: int | None = None
+
+    def reopen(self) -> None:
+        """The file was rotated: use the new one from the next line on."""
+        self._file.close()
+
+    async def run_pass(self) -> datetime | None:
+        if self._written is None:
+            self._written = await self._blocking(self._file.last_seq)
+        while self._written < self._store.book.seq_latest:
+            self._written = await self._write_batch(self._written)
+        return None
+
+    async def _write_batch(self, after: int) -> int:
+        lines = await self._store.read(lambda connection: lines_after(connection, after, limit=BATCH))
+        await self._blocking(lambda: self._file.append([text for _, text in lines]))
+        return lines[-1][0]
+
+    async def close(self) -> None:
+        """Write what is left, then let the file go."""
+        await self.run_pass()
+        self._file.close()
+
+
+class EvidenceFile:
+    """An append-only JSON-lines file that others may rotate."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def append(self, lines: list[str]) -> None:
+        """Append whole lines and bring them to the disk."""
+        descriptor = self._current()
+        data = "".join(line + "\n" for line in lines).encode()
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fdatasync(descriptor)
+
+    def _current(self) -> int:
+        if self._descriptor is not None and not self._rotated(self._descriptor):
+            return self._descriptor
+        self.close()
+        self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._drop_torn_line(self._descriptor)
+        return self._descriptor
+
+    def _rotated(self, descriptor: int) -> bool:
+        try:
+            named = self._path.stat()
+        except FileNotFoundError:
+            return True
+        held = os.fstat(descriptor)
+        return (named.st_ino, named.st_dev) != (held.st_ino, held.st_dev)
+
+    def _drop_torn_line(self, descriptor: int) -> None:
+        """A crash may have left half a line; the store has the whole one and it is written again."""
+        size = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, min(size, TAIL_BYTES), max(size - TAIL_BYTES, 0))
+        if tail and not tail.endswith(b"\n"):
+            os.ftruncate(descriptor, size - len(tail) + tail.rfind(b"\n") + 1)
+
+    def last_seq(self) -> int:
+        """The number of the last whole line, in the file or its newest rotation that has one; 0 if there is none."""
+        for path in (self._path, self._path.with_name(self._path.name + ".1")):
+            if path.exists() and (found := _last_seq(path.read_bytes()[-TAIL_BYTES:])):
+                return found
+        zipped = self._path.with_name(self._path.name + ".1.gz")
+        if zipped.exists():
+            with gzip.open(zipped) as opened:
+                return _last_seq(opened.read()) or 0
+        return 0
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _last_seq(data: bytes) -> int | None:
+    whole = data[: data.rfind(b"\n") + 1]
+    for line in reversed(whole.splitlines()):
+        try:
+            return int(json.loads(line)["seq"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return None

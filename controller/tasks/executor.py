@@ -1,0 +1,263 @@
+"""How do decisions become calls that cost or end something?
+
+The one hand. Intent, call, outcome: the intent is committed before the call, the outcome is recorded whatever cancels
+us, and no transaction is open meanwhile. A create that nobody answered for is never sent again; a stop is sent under
+the present lease only. Where the store cannot be written, a stop that is due and whose obligation is committed may
+still be sent (invariant 4).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol, assert_never
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from controller.clock import Clock
+from controller.core.deployment import CreateAnswer, Record
+from controller.core.errors import Code, Refusal
+from controller.core.identity import ObligationId, RequestId, Tags
+from controller.core.lifecycle import Phase
+from controller.core.obligation import Obligation, StopAnswer
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.providers.writing import (
+    CreateAccepted,
+    CreateNotSent,
+    CreateOutcome,
+    CreateRejected,
+    CreateUnknown,
+    Launch,
+    Order,
+    RejectedFor,
+    StopAccepted,
+    StopNotFound,
+    StopOutcome,
+    StopRefused,
+    StopUnknown,
+    Writing,
+)
+from controller.store import deployments, duties, holds
+from controller.store.deployments import Planned
+from controller.store.errors import Stale, StoreUnwritable
+from controller.store.store import Store
+from controller.store.transaction import Tx
+
+RECORD_LIMIT: Final = timedelta(seconds=5)
+"""How long recording an outcome may hold up a shutdown; after that the intent on disk is the trace."""
+RECORD_RETRY: Final = timedelta(seconds=1)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What the executor works with."""
+
+    store: Store
+    writing: Writing
+    clock: Clock
+    policy: HostingPolicy
+    holder: str
+    """This process: leases are held under its name."""
+    launches: Mapping[str, Launch]
+
+
+class Executor:
+    """Sends creates and stops in a task group of its own, each at most once at a time."""
+
+    def __init__(self, means: Means, *, group: TaskGroup) -> None:
+        self._means = means
+        self._group = group
+        self._stopping: set[ObligationId] = set()
+        self._shut = False
+
+    def shut(self) -> None:
+        """No call is begun any more; those in flight go on."""
+        self._shut = True
+
+    # Creates
+
+    def start(self, planned: Planned, model: ModelPolicy) -> None:
+        """Send the creates of one declared deployment, offer after offer, in the background."""
+        if not self._shut:
+            self._group.start_soon(self._round, planned, model, name=f"create {planned.record.id}")
+
+    async def _round(self, planned: Planned, model: ModelPolicy) -> None:
+        """Ask for each offer in order until one is made or nothing can be said for certain (RP-16)."""
+        try:
+            await self._try_offers(planned, model)
+        except (Refusal, Stale) as refused:
+            log.info("start_dropped", deployment=planned.record.id, why=str(refused))
+            await self._recorded(lambda tx: _cancel_if_declared(tx, planned.record))
+        except StoreUnwritable as problem:
+            log.error("start_not_recorded", deployment=planned.record.id, error=str(problem))
+
+    async def _try_offers(self, planned: Planned, model: ModelPolicy) -> None:
+        remaining = list(model.offers[model.offers.index(planned.create.offer) + 1 :])
+        while True:
+            outcome = await self._create(planned)
+            if not isinstance(outcome, CreateRejected) or outcome.what is not RejectedFor.OFFER:
+                return
+            if not remaining or self._shut:
+                await self._end_round(planned.record, outcome)
+                return
+            planned = await self._plan_next(planned.record, remaining.pop(0))
+
+    async def _end_round(self, record: Record, outcome: CreateRejected) -> None:
+        await self._recorded(lambda tx: _end_round(tx, record, outcome, self._means.policy))
+
+    async def _plan_next(self, record: Record, offer: str) -> Planned:
+        return await self._means.store.write(lambda tx: deployments.plan(tx, tx.record(record.id), offer=offer))
+
+    async def _create(self, planned: Planned) -> CreateOutcome:
+        means, request = self._means, planned.create.request
+        marked = await means.store.write(lambda tx: deployments.mark_submitting(tx, request, holder=means.holder))
+        order = Order(
+            spec=planned.record.spec,
+            tags=self._tags(planned.record, request),
+            offer=planned.create.offer,
+            launch=means.launches[planned.record.model],
+        )
+        outcome: CreateOutcome = CreateUnknown(detail="the controller was stopped before the answer came")
+        try:
+            outcome = await means.writing.create(order)
+        finally:
+            with anyio.move_on_after(RECORD_LIMIT.total_seconds(), shield=True):
+                await self._recorded(lambda tx: _record_create(tx, marked.request, outcome, means.policy))
+        return outcome
+
+    def _tags(self, record: Record, request: RequestId) -> Tags:
+        owner = self._means.store.book.owner
+        return Tags(owner=owner.name, installation=owner.installation, epoch=record.epoch, request=request)
+
+    # Stops
+
+    def stop(self, duty: Obligation) -> None:
+        """Send one stop in the background, unless one is on its way."""
+        if self._shut or duty.id in self._stopping:
+            return
+        self._stopping.add(duty.id)
+        self._group.start_soon(self._stop, duty, name=f"stop {duty.id}")
+
+    async def _stop(self, duty: Obligation) -> None:
+        means = self._means
+        try:
+            late = not await self._mark_stop(duty)
+            if duty.key is None:
+                return
+            outcome: StopOutcome = StopUnknown(detail="the controller was stopped before the answer came")
+            try:
+                outcome = await means.writing.stop(duty.key)
+            finally:
+                with anyio.move_on_after(RECORD_LIMIT.total_seconds(), shield=True):
+                    if late:
+                        await self._recorded(lambda tx: duties.mark_stop(tx, duty.id, holder=means.holder, late=True))
+                    await self._recorded(lambda tx: _record_stop(tx, duty.id, outcome, means.policy))
+        except (Refusal, Stale) as refused:
+            log.info("stop_dropped", obligation=duty.id, why=str(refused))
+        finally:
+            self._stopping.discard(duty.id)
+
+    async def _mark_stop(self, duty: Obligation) -> bool:
+        """Commit the intent; False where the store cannot be written and the committed obligation has to be enough."""
+        try:
+            await self._means.store.write(lambda tx: duties.mark_stop(tx, duty.id, holder=self._means.holder))
+        except StoreUnwritable:
+            lease = self._means.store.book.leases.get(duties.lease_name(duty))
+            if lease is None or not lease.live(self._means.clock.now()):
+                raise
+            log.error("stop_sent_unrecorded", obligation=duty.id)
+            return False
+        return True
+
+    async def _recorded(self, work: "Work") -> None:
+        """Write until it is written: what was paid for or ended must not be forgotten while we live."""
+        while True:
+            try:
+                await self._means.store.write(work)
+            except StoreUnwritable as problem:
+                log.error("outcome_not_recorded", error=str(problem))
+                await anyio.sleep(RECORD_RETRY.total_seconds())
+            except Stale as problem:
+                log.info("outcome_stale", why=str(problem))
+                return
+            else:
+                return
+
+
+class Work(Protocol):
+    """A transaction function whose result nobody needs."""
+
+    def __call__(self, tx: Tx) -> object: ...
+
+
+def _cancel_if_declared(tx: Tx, record: Record) -> None:
+    current = tx.record(record.id)
+    if current.phase is Phase.DECLARED and not any(
+        create.submitting_at is not None and create.answer is None for create in deployments.creates_of(tx, record.id)
+    ):
+        deployments.cancel(tx, current)
+
+
+def _record_create(tx: Tx, request: RequestId, outcome: CreateOutcome, policy: HostingPolicy) -> None:
+    create = tx.book.creates.get(request)
+    if create is None or create.answer is not None:
+        raise Stale(f"create {request} is answered")
+    match outcome:
+        case CreateAccepted():
+            deployments.record_accepted(tx, create, outcome.resource, mismatch=outcome.mismatch)
+        case CreateUnknown():
+            deployments.record_unknown(tx, create, detail=outcome.detail)
+        case CreateNotSent():
+            record = deployments.record_refused(tx, create, CreateAnswer.NOT_SENT, detail=outcome.detail)
+            deployments.cancel(tx, record)
+        case CreateRejected():
+            record = deployments.record_refused(tx, create, CreateAnswer.REJECTED, detail=outcome.detail)
+            if outcome.what is not RejectedFor.OFFER:
+                deployments.cancel(tx, record)
+                _block(tx, record, outcome)
+            if outcome.what is RejectedFor.RATE:
+                holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
+        case _:
+            assert_never(outcome)
+
+
+BLOCKED: Final = {
+    RejectedFor.FUNDS: Code.NO_FUNDS.value,
+    RejectedFor.ORDER: "invalid-request",
+    RejectedFor.CREDENTIAL: "credential",
+}
+
+
+def _block(tx: Tx, record: Record, outcome: CreateRejected) -> None:
+    reason = BLOCKED.get(outcome.what)
+    if reason is not None:
+        holds.block(tx, record, reason=reason)
+
+
+def _end_round(tx: Tx, record: Record, outcome: CreateRejected, policy: HostingPolicy) -> None:
+    """Every offer was refused: nothing exists, and the next round waits."""
+    current = tx.record(record.id)
+    if current.phase is Phase.DECLARED:
+        deployments.cancel(tx, current)
+        holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
+
+
+def _record_stop(tx: Tx, obligation: ObligationId, outcome: StopOutcome, policy: HostingPolicy) -> None:
+    not_before: datetime | None = None
+    match outcome:
+        case StopAccepted():
+            answer, detail = StopAnswer.ACCEPTED, outcome.reference
+        case StopNotFound():
+            answer, detail = StopAnswer.NOT_FOUND, outcome.detail
+        case StopRefused():
+            answer, detail = StopAnswer.REFUSED, outcome.detail
+            if outcome.retry_after is not None:
+                not_before = tx.now + min(outcome.retry_after, policy.stop_retry_after_max)
+        case StopUnknown():
+            answer, detail = StopAnswer.UNKNOWN, outcome.detail
+        case _:
+            assert_never(outcome)
+    duties.record_stop_answer(tx, obligation, answer, detail=detail, not_before=not_before)

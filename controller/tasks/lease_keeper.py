@@ -1,0 +1,78 @@
+"""Do we still have the right to act?
+
+Renews every lease well inside its span, on its own, whatever else hangs (IM-13). A lease of ours that expired (a
+stopped or suspended process) is taken anew where nobody else took it, under a higher epoch; the policy may oblige a
+stop instead (CX-14).
+"""
+
+from datetime import datetime, timedelta
+
+from controller.core.deployment import Record
+from controller.core.errors import Refusal
+from controller.core.evidence import StopReason
+from controller.core.lease import Ask, Lease, renew
+from controller.core.lifecycle import Phase
+from controller.core.policy import HostingPolicy, LeaseExpiry
+from controller.store import deployments, restoring
+from controller.store.errors import Stale
+from controller.store.store import Store
+from controller.store.transaction import Tx
+
+
+class LeaseKeeper:
+    """One pass over the leases of everything open."""
+
+    name = "lease_keeper"
+
+    def __init__(self, *, store: Store, policy: HostingPolicy, holder: str) -> None:
+        self._store = store
+        self._policy = policy
+        self._holder = holder
+        self.period = policy.lease_renewal
+
+    async def run_pass(self) -> datetime | None:
+        now = self._store.now
+        if any(not lease.live(now) for lease in self._held()):
+            await self._store.write(self._take_anew)
+        due = [lease for lease in self._held() if lease.live(now)]
+        soon = [lease for lease in due if lease.expires_at is not None and lease.expires_at - now <= self._renew_within]
+        if soon:
+            await self._store.write(self._renew)
+        if not due:
+            return None
+        return now + self._policy.lease_renewal
+
+    def _held(self) -> list[Lease]:
+        """Every lease that this process took and did not give back."""
+        leases = self._store.book.leases.values()
+        return [lease for lease in leases if lease.holder == self._holder and lease.expires_at is not None]
+
+    @property
+    def _renew_within(self) -> timedelta:
+        return self._policy.lease - self._policy.lease_renewal + timedelta(milliseconds=500)
+
+    def _renew(self, tx: Tx) -> None:
+        for lease in list(tx.book.leases.values()):
+            if lease.holder != self._holder or not lease.live(tx.now):
+                continue
+            ask = Ask(deployment=lease.deployment, holder=self._holder, now=tx.now, span=self._policy.lease)
+            tx.put_lease(renew(lease, ask=ask, epoch=lease.epoch))
+
+    def _take_anew(self, tx: Tx) -> None:
+        expired = {
+            lease.deployment
+            for lease in tx.book.leases.values()
+            if lease.holder == self._holder and lease.expires_at is not None and not lease.live(tx.now)
+        }
+        restoring.take_leases(tx, policy=self._policy, holder=self._holder)
+        if self._policy.lease_expiry is LeaseExpiry.STOP:
+            for record in tx.book.live():
+                if record.id in expired:
+                    self._oblige(tx, record)
+
+    def _oblige(self, tx: Tx, record: Record) -> None:
+        if record.phase in {Phase.REQUESTED, Phase.ACTIVE}:
+            try:
+                deployments.require_stop(tx, record, StopReason.LEASE_EXPIRED)
+            except (Refusal, Stale):
+                return

@@ -1,0 +1,62 @@
+"""Does every living deployment hold today's money?
+
+At UTC midnight yesterday's reservations are settled and today's made. Where the day's limit does not allow it, the
+deployment drains for `spend`: what cannot be paid for is not kept.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from controller.core.deployment import Record
+from controller.core.evidence import StopReason
+from controller.core.lifecycle import Phase
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.spend import next_midnight, utc_day
+from controller.store import deployments, ledger
+from controller.store.errors import Stale
+from controller.store.store import Store
+from controller.store.transaction import Tx
+
+
+class LedgerKeeper:
+    """One pass over what lives."""
+
+    name = "ledger_keeper"
+    period = timedelta(minutes=10)
+
+    def __init__(self, *, store: Store, policy: HostingPolicy, models: Mapping[str, ModelPolicy]) -> None:
+        self._store = store
+        self._policy = policy
+        self._models = models
+
+    async def run_pass(self) -> datetime | None:
+        now = self._store.now
+        old = {
+            held.deployment for held in self._store.book.reservations.values() if held.day < utc_day(now) and held.open
+        }
+        for record in self._store.book.live():
+            if record.id in old:
+                await self._roll(record)
+        return next_midnight(now) if self._store.book.live() else None
+
+    async def _roll(self, record: Record) -> None:
+        lifetime = self._policy.lifetime(record.spec.requested_lifetime)
+        ends = (record.started_at or record.declared_at) + lifetime
+
+        def roll(tx: Tx) -> None:
+            current = tx.current(record)
+            remaining = max(ends - tx.now, timedelta(0))
+            if not ledger.roll(tx, current, remaining=remaining, usd_per_day=self._policy.usd_per_day):
+                self._stop(tx, current)
+
+        try:
+            await self._store.write(roll)
+        except Stale:
+            return
+
+    def _stop(self, tx: Tx, record: Record) -> None:
+        if record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
+            return
+        model = self._models.get(record.model)
+        drain = self._policy.drain_limit if model is None else model.drain_limit
+        deployments.require_stop(tx, record, StopReason.SPEND, drain_until=tx.now + drain)

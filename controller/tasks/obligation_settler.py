@@ -1,0 +1,128 @@
+"""Which stops are due now, and which duties are proven fulfilled?
+
+Goes through every open obligation: ends it where `core.obligation` finds enough evidence in the view, asks the executor
+for a stop where one is due, and raises the alarm where a stop stays unproven. It never gives one up.
+"""
+
+from datetime import datetime, timedelta
+
+from controller.core import obligation
+from controller.core.deployment import Record
+from controller.core.errors import Refusal
+from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId
+from controller.core.lifecycle import Phase
+from controller.core.obligation import Obligation, Sight
+from controller.core.policy import HostingPolicy, StopEvidence
+from controller.core.view import View
+from controller.store import deployments
+from controller.store.errors import Stale
+from controller.store.store import Store
+from controller.store.stream_leases import StreamLeases
+from controller.supervision import Cell
+from controller.tasks.executor import Executor
+
+
+class ObligationSettler:
+    """One pass over everything that is owed or may come to be."""
+
+    name = "obligation_settler"
+    period = timedelta(seconds=60)
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        view: Cell[View],
+        stream_leases: StreamLeases,
+        executor: Executor,
+        policy: HostingPolicy,
+    ) -> None:
+        self._store = store
+        self._view = view
+        self._stream_leases = stream_leases
+        self._executor = executor
+        self._policy = policy
+
+    async def run_pass(self) -> datetime | None:
+        deadlines = []
+        for duty in list(self._store.book.obligations.values()):
+            if not duty.open:
+                continue
+            try:
+                until = await self._pursue(duty)
+            except (Stale, Refusal):
+                continue
+            if until is not None:
+                deadlines.append(until)
+        return min(deadlines, default=None)
+
+    def sight(self, duty: Obligation) -> Sight:
+        """What the view knows about one obligation's resource."""
+        view = self._view.value
+        if duty.key is not None:
+            return Sight(
+                read=view.reads.get(duty.key),
+                absence=view.absences.keys.get(duty.key),
+                seen_at=view.sighted.get(duty.key),
+                account_trusted=self._store.book.account.trusted,
+            )
+        absence = view.absences.requests.get(duty.request) if duty.request is not None else None
+        return Sight(absence=absence, account_trusted=self._store.book.account.trusted)
+
+    async def _pursue(self, duty: Obligation) -> datetime | None:
+        sight = self.sight(duty)
+        record = self._store.book.records.get(duty.deployment) if duty.deployment is not None else None
+        if record is None or record.phase is not Phase.DECLARED:
+            verdict = obligation.settle(
+                duty,
+                sight,
+                settle_after=self._policy.settle,
+                accepted_suffices=self._policy.stop_evidence is StopEvidence.ACCEPTED,
+            )
+            if isinstance(verdict, obligation.Discharge):
+                evidence = verdict.evidence
+                await self._store.write(lambda tx: deployments.discharge(tx, duty.id, evidence))
+                return None
+        alarm_at = await self._alarm(duty, record)
+        submit_at = self._submit(duty, sight, record)
+        return min((at for at in (alarm_at, submit_at) if at is not None), default=None)
+
+    def _submit(self, duty: Obligation, sight: Sight, record: Record | None) -> datetime | None:
+        if record is not None and record.reason is StopReason.OWNERSHIP_LOST:
+            return None
+        decision = obligation.submit(
+            duty,
+            sight,
+            times=obligation.StopTimes(
+                again_after=self._policy.stop_again_after,
+                backoff_max=self._policy.stop_backoff_max,
+                drain_until=self._drain_until(record),
+            ),
+            now=self._store.now,
+        )
+        if isinstance(decision, obligation.SubmitStop):
+            self._executor.stop(duty)
+            return None
+        return decision.until
+
+    def _drain_until(self, record: Record | None) -> datetime | None:
+        """A drain is over at its limit, or as soon as nobody has an open request there."""
+        if record is None or record.drain_until is None:
+            return None
+        if self._stream_leases.open_requests(DeploymentId(record.id), now=self._store.now):
+            return record.drain_until
+        return None
+
+    async def _alarm(self, duty: Obligation, record: Record | None) -> datetime | None:
+        """An owed stop that stays unproven is told (IM-9); the time of its drain does not count."""
+        if duty.due_at is None or ("stop-unproven", duty.id) in self._store.book.alarms:
+            return None
+        since = max(duty.due_at, duty.stop_submitted_at or duty.due_at) if duty.stop_attempts <= 1 else duty.due_at
+        if record is not None and record.drain_until is not None and duty.stop_submitted_at is None:
+            since = max(since, record.drain_until)
+        if self._store.now < since + self._policy.stop_alarm_after:
+            return since + self._policy.stop_alarm_after
+        detail = f"the stop of {duty.key} is wanted since {duty.due_at} and unproven"
+        await self._store.write(lambda tx: tx.raise_alarm("stop-unproven", subject=duty.id, detail=detail))
+        return None

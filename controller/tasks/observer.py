@@ -1,0 +1,260 @@
+"""What is out there?
+
+The one eye. It lists the provider's account, reads single resources whose absence or stop is in question, probes model
+servers and asks for prices, each in its own rhythm, and publishes what it saw. It decides nothing and writes nothing; a
+failed look leaves what was seen before, with the instant at which it was seen.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import anyio
+
+from controller.clock import Clock
+from controller.core.book import Book
+from controller.core.deployment import Record, SeenResource
+from controller.core.identity import ResourceKey, Scope
+from controller.core.inventory import Listing, Present, follow
+from controller.core.lifecycle import Phase
+from controller.core.policy import HostingPolicy
+from controller.core.readiness import Verdict
+from controller.core.view import Probed, View
+from controller.providers.reading import Reading
+from controller.store.store import Store
+from controller.supervision import Cell
+from controller.upstreams.probe import Probe, ProbeTarget
+
+CALLS_AT_ONCE: Final = 8
+PROBE_STARTING: Final = timedelta(seconds=5)
+"""A machine that is expected any moment is asked so often; each second of it is paid for."""
+LIST_GAP_LEAST: Final = timedelta(seconds=1)
+PRICES_FRESH: Final = timedelta(minutes=10)
+PRICES_RETRY: Final = timedelta(seconds=60)
+
+
+class Prober(Protocol):
+    async def probe(self, target: ProbeTarget) -> Probe: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """How one model's servers are probed."""
+
+    server: str
+    secret_reference: str | None
+    credential: str | None
+
+
+class Observer:
+    """Looks, and publishes a new `View`."""
+
+    name = "observer"
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        reading: Reading,
+        prober: Prober,
+        view: Cell[View],
+        clock: Clock,
+        rules: "Rules",
+    ) -> None:
+        self._store = store
+        self._reading = reading
+        self._prober = prober
+        self._view = view
+        self._clock = clock
+        self._rules = rules
+        self._fast_until = clock.now() + rules.policy.listing_fast_for
+        self._listed_at: datetime | None = None
+        self._priced_at: datetime | None = None
+        self.period = max(rules.policy.listing_idle, timedelta(seconds=60)) + rules.policy.call_limit
+
+    async def run_pass(self) -> datetime | None:
+        """Do every look that is due, side by side; return when the next one is."""
+        now, book = self._clock.now(), self._store.book
+        async with anyio.create_task_group() as group:
+            if now >= self._listing_due(book):
+                group.start_soon(self._list, book)
+            if self._prices_due(now):
+                group.start_soon(self._read_prices)
+            for record, seen in self._to_probe(book, now):
+                group.start_soon(self._probe, record, seen)
+        return self._next_look(self._store.book)
+
+    # Listings
+
+    def interval(self, book: Book) -> timedelta:
+        """The rhythm of listings: fast while anything is open-ended, steady while all is well, slow with nothing
+        alive."""
+        policy, now = self._rules.policy, self._clock.now()
+        unsettled = {Phase.DECLARED, Phase.REQUESTED, Phase.UNCERTAIN, Phase.STOP_REQUIRED}
+        live = book.live()
+        if any(record.phase in unsettled for record in live) or book.owed() or book.sightings:
+            return policy.listing_fast
+        if now < self._fast_until:
+            return policy.listing_fast
+        return policy.listing_steady if live else policy.listing_idle
+
+    def _listing_due(self, book: Book) -> datetime:
+        if self._listed_at is None:
+            return self._clock.now()
+        due = self._listed_at + self.interval(book)
+        if self._view.value.failing_since is None and self._wants_proof(book):
+            due = min(due, self._listed_at + LIST_GAP_LEAST)
+        return due
+
+    def _wants_proof(self, book: Book) -> bool:
+        """Has a stop been answered, or a start been wished for, since the latest listing began?"""
+        listing = self._view.value.listing
+        if listing is None:
+            return True
+        answered = [duty.stop_ended_at for duty in book.owed() if duty.stop_ended_at is not None]
+        if any(at >= listing.began_at for at in answered):
+            return True
+        return self._rules.wanted() and not self._view.value.fresh(self._rules.policy, now=self._clock.now())
+
+    async def _list(self, book: Book) -> None:
+        """List once. Only what was on record before the listing began can be missing from it."""
+        self._listed_at = self._clock.now()
+        keys, open_duties = book.held_keys(), [duty for duty in book.obligations.values() if duty.open]
+        requests = frozenset(duty.request for duty in open_duties if duty.request is not None)
+        listing = rekeyed(await self._reading.list_resources(), self._store.book)
+        view = self._view.value
+        seen = {resource.key: listing.ended_at for resource in listing.resources}
+        forgotten = {key: at for key, at in view.sighted.items() if key in keys}
+        self._publish(
+            listing=listing,
+            completed=listing if listing.complete else view.completed,
+            failing_since=None if listing.complete else view.failing_since or listing.began_at,
+            absences=follow(view.absences, listing, keys=keys, requests=requests),
+            sighted={**forgotten, **seen},
+            interval=self.interval(book),
+        )
+        self._trust_time(listing)
+        await self._read_doubtful(listing)
+
+    def _trust_time(self, listing: Listing) -> None:
+        said = listing.provider_time
+        if said is not None and abs(said - listing.ended_at) <= timedelta(seconds=60):
+            self._store.trust_time()
+
+    async def _read_doubtful(self, listing: Listing) -> None:
+        """Read what the listing lacked, and what a stop was sent for: absence needs a read beside it."""
+        seen = {resource.key for resource in listing.resources}
+        doubtful = [
+            duty.key
+            for duty in self._store.book.obligations.values()
+            if duty.open and duty.key is not None and (duty.key not in seen or duty.stop_ended_at is not None)
+        ]
+        limiter = anyio.CapacityLimiter(CALLS_AT_ONCE)
+        async with anyio.create_task_group() as group:
+            for key in doubtful:
+                group.start_soon(self._read, key, limiter)
+
+    async def _read(self, key: ResourceKey, limiter: anyio.CapacityLimiter) -> None:
+        async with limiter:
+            answer = await self._reading.read_resource(key)
+        view = self._view.value
+        kept = {known: read for known, read in view.reads.items() if known in self._store.book.held_keys()}
+        sighted = view.sighted
+        if isinstance(answer, Present):
+            answer = replace(answer, resource=replace(answer.resource, key=key))
+            sighted = {**sighted, key: answer.observed_at}
+        self._publish(reads={**kept, key: answer}, sighted=sighted)
+
+    # Probes
+
+    def _to_probe(self, book: Book, now: datetime) -> list[tuple[Record, SeenResource]]:
+        found = []
+        for record in book.live():
+            seen = self._view.value.resource(record.key) if record.key is not None else None
+            if seen is None or seen.endpoint is None or record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
+                continue
+            if now >= self._probe_due(record):
+                found.append((record, seen))
+        return found
+
+    def _probe_due(self, record: Record) -> datetime:
+        probed = self._view.value.probes.get(record.id)
+        if probed is None:
+            return self._clock.now()
+        healthy = record.phase is Phase.ACTIVE and probed.verdict is Verdict.READY
+        policy = self._rules.policy
+        return probed.at + (policy.listing_steady if healthy else min(PROBE_STARTING, policy.listing_fast))
+
+    async def _probe(self, record: Record, seen: SeenResource) -> None:
+        watched = self._rules.watched.get(record.model)
+        if watched is None or seen.endpoint is None:
+            return
+        probe = await self._prober.probe(
+            ProbeTarget(
+                endpoint=seen.endpoint,
+                server="llama_cpp" if watched.server == "llama_cpp" else "vllm",
+                secret_reference=watched.secret_reference,
+                credential=watched.credential,
+            )
+        )
+        if probe.verdict is not Verdict.READY and record.phase is Phase.ACTIVE:
+            self._fast_until = self._clock.now() + self._rules.policy.listing_fast_for
+        live = {held.id for held in self._store.book.live()}
+        kept = {known: probed for known, probed in self._view.value.probes.items() if known in live}
+        probed = Probed(verdict=probe.verdict, served=probe.served, detail=probe.detail, at=probe.observed_at)
+        self._publish(probes={**kept, record.id: probed})
+
+    # Prices
+
+    def _prices_due(self, now: datetime) -> bool:
+        if self._priced_at is None:
+            return True
+        return now >= self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY)
+
+    async def _read_prices(self) -> None:
+        self._priced_at = self._clock.now()
+        prices = await self._reading.read_prices()
+        if prices.problem is None:
+            self._publish(usd_per_hour=dict(prices.usd_per_hour))
+
+    def _next_look(self, book: Book) -> datetime:
+        due = [self._listing_due(book)]
+        if self._priced_at is not None:
+            due.append(self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY))
+        for record in book.live():
+            seen = self._view.value.resource(record.key) if record.key is not None else None
+            if seen is not None and seen.endpoint is not None and record.phase in {Phase.REQUESTED, Phase.ACTIVE}:
+                due.append(self._probe_due(record))
+        return min(due)
+
+    def _publish(self, **changed: object) -> None:
+        self._view.publish(replace(self._view.value, **changed))  # type: ignore[arg-type]  # names are View's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the observer is told about rhythm and interest."""
+
+    policy: HostingPolicy
+    watched: Mapping[str, Watched]
+    wanted: "Wanted"
+
+
+class Wanted(Protocol):
+    def __call__(self) -> bool: ...
+
+
+def rekeyed(listing: Listing, book: Book) -> Listing:
+    """Give a resource that was renamed at the provider its recorded key back: the incarnation is what tells it
+    (HC-2)."""
+    known = {(key.scope, key.incarnation): key for key in book.held_keys()}
+    return replace(listing, resources=tuple(_rekeyed(listing.resources, known)))
+
+
+def _rekeyed(
+    resources: Iterable[SeenResource], known: Mapping[tuple[Scope, str], ResourceKey]
+) -> Iterable[SeenResource]:
+    for resource in resources:
+        key = known.get((resource.key.scope, resource.key.incarnation), resource.key)
+        yield resource if key == resource.key else replace(resource, key=key)

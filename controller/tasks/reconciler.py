@@ -1,0 +1,303 @@
+"""What has to change so that what is wanted, recorded and observed agree?
+
+Matches the latest view with the book: adopts what came of a lost create, takes observations in, applies the rules to
+each deployment, and declares what is wanted and allowed. Ending obligations, idleness, crash loops and orphans have
+tasks of their own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import assert_never
+
+import structlog
+
+from controller.clock import Clock
+from controller.core import reconcile, start
+from controller.core.deployment import DeploymentSpec, ProvisionedDeployment, Record, SeenResource
+from controller.core.errors import Code, Refusal
+from controller.core.evidence import StopReason
+from controller.core.hosting import Authorization, Wish
+from controller.core.identity import RequestId
+from controller.core.lifecycle import Phase
+from controller.core.orphans import Whose, ended
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.readiness import Assessment, assess
+from controller.core.view import View
+from controller.ids import Randomness, deployment_id
+from controller.store import deployments, duties, ledger
+from controller.store.errors import Stale
+from controller.store.store import Store
+from controller.store.transaction import Tx
+from controller.store.wants import Wants
+from controller.supervision import Cell
+from controller.tasks.executor import Executor
+
+UNRESOLVED_ALARM = timedelta(seconds=300)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charter:
+    """What the reconciler may do."""
+
+    policy: HostingPolicy
+    models: Mapping[str, ModelPolicy]
+    holder: str
+    randomness: Randomness
+    stop_only: bool = False
+    config_readable: bool = True
+
+
+class Reconciler:
+    """One pass over everything on record and everything wanted."""
+
+    name = "reconciler"
+    period = timedelta(seconds=60)
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        view: Cell[View],
+        wants: Wants,
+        executor: Executor,
+        clock: Clock,
+        charter: Charter,
+    ) -> None:
+        self._store = store
+        self._view = view
+        self._wants = wants
+        self._executor = executor
+        self._clock = clock
+        self._charter = charter
+        self.refusals: dict[str, start.Refuse] = {}
+        """Why each wanted model is not started, for those who wait."""
+
+    async def run_pass(self) -> datetime | None:
+        deadlines: list[datetime] = []
+        for record in self._store.book.live():
+            try:
+                until = await self._settle_one(record)
+            except (Stale, Refusal) as dropped:
+                log.info("decision_dropped", deployment=record.id, why=str(dropped))
+                continue
+            if until is not None:
+                deadlines.append(until)
+        deadlines += await self._start_wanted()
+        return min(deadlines, default=None)
+
+    # What is on record
+
+    async def _settle_one(self, record: Record) -> datetime | None:
+        if record.phase is Phase.DECLARED:
+            return None
+        if record.key is None:
+            return await self._resolve(record)
+        seen = self._view.value.resource(record.key)
+        record = await self._take_in(record, seen)
+        look = reconcile.Look(seen=seen, assessment=self._assessment(record))
+        bounds = self._bounds(record)
+        decision = reconcile.decide(record, look, bounds, now=self._store.now)
+        return await self._apply(record, decision)
+
+    def _bounds(self, record: Record) -> reconcile.Bounds:
+        return reconcile.Bounds(
+            owner=self._store.book.owner,
+            lifetime=self._charter.policy.lifetime(record.spec.requested_lifetime),
+            model=self._charter.models.get(record.model),
+            readable=self._charter.config_readable,
+        )
+
+    async def _resolve(self, record: Record) -> datetime | None:
+        """Look for what came of a lost create by the request ids that it may carry."""
+        for request in self._requests_of(record):
+            for seen in self._view.value.carrying(request):
+                if not ended(seen) and self._store.book.owner.holds(seen.tags):
+                    await self._adopt(record, seen)
+                    return None
+        return await self._alarm_unresolved(record)
+
+    async def _adopt(self, record: Record, seen: SeenResource) -> None:
+        wanted = record.model in self._charter.models and record.phase is Phase.UNCERTAIN
+        await self._store.write(lambda tx: deployments.adopt(tx, record, seen, wanted=wanted))
+
+    def _requests_of(self, record: Record) -> list[RequestId]:
+        return [duty.request for duty in self._store.book.duties(record.id) if duty.request is not None]
+
+    async def _alarm_unresolved(self, record: Record) -> datetime | None:
+        since = record.started_at or record.declared_at
+        standing = {subject for name, subject in self._store.book.alarms if name == "create-unresolved"}
+        unresolved = [duty.id for duty in self._store.book.duties(record.id) if duty.id not in standing]
+        if not unresolved:
+            return None
+        if self._store.now < since + UNRESOLVED_ALARM:
+            return since + UNRESOLVED_ALARM
+
+        def alarm(tx: Tx) -> None:
+            for subject in unresolved:
+                tx.raise_alarm("create-unresolved", subject=subject, detail="nobody knows whether it made anything")
+
+        await self._store.write(alarm)
+        return None
+
+    async def _take_in(self, record: Record, seen: SeenResource | None) -> Record:
+        """Write what the view newly says of it: first sighting, readiness, endpoint."""
+        if seen is None:
+            return record
+        unseen = [duty for duty in self._store.book.duties(record.id) if duty.seen_at is None and duty.key == seen.key]
+        if unseen:
+            await self._store.write(lambda tx: duties.note_seen(tx, unseen[0].id))
+        assessment = self._assessment(record)
+        probed = self._view.value.probes.get(record.id)
+        observed = ProvisionedDeployment.observed(
+            seen,
+            ready=None if assessment is None else assessment.ready,
+            served_model=probed.served[0] if probed is not None and probed.served and len(probed.served) == 1 else None,
+            observed_at=self._store.now,
+        )
+        if record.observed is not None and replace(record.observed, observed_at=observed.observed_at) == observed:
+            return record
+        return await self._store.write(lambda tx: deployments.record_observed(tx, record, observed))
+
+    def _assessment(self, record: Record) -> Assessment | None:
+        probed = self._view.value.probes.get(record.id)
+        model = self._charter.models.get(record.model)
+        if probed is None or model is None:
+            return None
+        return assess(probed.verdict, probed.served, expected=model.served_name)
+
+    async def _apply(self, record: Record, decision: reconcile.Decision) -> datetime | None:
+        match decision:
+            case reconcile.Nothing():
+                return decision.until
+            case reconcile.Ready():
+                await self._store.write(lambda tx: deployments.record_ready(tx, record))
+            case reconcile.Unready():
+                await self._store.write(lambda tx: deployments.record_unready(tx, record, since=decision.since))
+            case reconcile.ReadyAgain():
+                await self._store.write(lambda tx: deployments.record_unready(tx, record, since=None))
+            case reconcile.RequireStop():
+                drain = self._drain_until(record, decision.reason)
+                await self._store.write(
+                    lambda tx: deployments.require_stop(tx, record, decision.reason, drain_until=drain)
+                )
+            case reconcile.HandOver():
+                await self._store.write(lambda tx: deployments.hand_over(tx, record, epoch=decision.epoch))
+            case _:
+                assert_never(decision)
+        return None
+
+    def _drain_until(self, record: Record, reason: StopReason) -> datetime | None:
+        """Open requests may end where the machine still serves well; not where it is broken or unsafe."""
+        if record.phase is not Phase.ACTIVE or reason not in reconcile.DRAINED:
+            return None
+        model = self._charter.models.get(record.model)
+        return self._store.now + (model.drain_limit if model is not None else self._charter.policy.drain_limit)
+
+    # What is wanted
+
+    async def _start_wanted(self) -> list[datetime]:
+        deadlines = []
+        for alias, model in self._charter.models.items():
+            occupants = [self._store.book.occupant(alias, slot) for slot in range(model.slots)]
+            self._forget_satisfied(alias, [record for record in occupants if record is not None])
+            if not self._wants.wanted(alias, now=self._clock.now()):
+                self.refusals.pop(alias, None)
+                continue
+            for slot in (slot for slot, record in enumerate(occupants) if record is None):
+                until = await self._start(model, slot)
+                if until is not None:
+                    deadlines.append(until)
+            if all(record is not None for record in occupants):
+                self.refusals.pop(alias, None)
+        return deadlines
+
+    def _forget_satisfied(self, alias: str, occupants: list[Record]) -> None:
+        for record in occupants:
+            if record.phase is not Phase.STOP_REQUIRED:
+                self._wants.satisfied(alias)
+            elif record.stop_required_at is not None:
+                self._wants.satisfied(alias, before=record.stop_required_at)
+
+    async def _start(self, model: ModelPolicy, slot: int) -> datetime | None:
+        verdict = start.decide(self._situation(model, slot))
+        if isinstance(verdict, start.Refuse):
+            self.refusals[model.alias] = verdict
+            return verdict.retry_at
+        try:
+            planned = await self._store.write(lambda tx: self._declare(tx, model, slot))
+        except ledger.BudgetExhausted as broke:
+            self.refusals[model.alias] = start.Refuse(code=Code.BUDGET_EXHAUSTED, reason=str(broke), final=True)
+            return None
+        except Refusal as refused:
+            self.refusals[model.alias] = start.Refuse(code=Code.REFUSED, reason=str(refused), final=False)
+            return None
+        self.refusals.pop(model.alias, None)
+        self._executor.start(planned, model)
+        return None
+
+    def _situation(self, model: ModelPolicy, slot: int) -> start.Situation:
+        book, view, policy, now = self._store.book, self._view.value, self._charter.policy, self._store.now
+        return start.Situation(
+            now=now,
+            memory=book.memory(model.alias),
+            fingerprint=model.fingerprint,
+            stop_only=self._charter.stop_only,
+            clock_sound=self._store.clock_sound,
+            account_trusted=book.account.trusted,
+            copied=any(sighting.whose is Whose.COPIED for sighting in book.sightings.values())
+            or self._copied_in_view(),
+            owed=any(
+                duty.model == model.alias and duty.slot == slot and duty.open for duty in book.obligations.values()
+            ),
+            listing_fresh=view.fresh(policy, now=self._clock.now()),
+            priced=self._ceiling(model) is not None,
+            starts_per_hour=policy.starts_per_hour,
+            starts_per_day=policy.starts_per_day,
+        )
+
+    def _copied_in_view(self) -> bool:
+        """The first listing counts at once: nothing starts beside what somebody else of our name may be running
+        (B15)."""
+        listing = self._view.value.listing
+        owner = self._store.book.owner
+        return listing is not None and any(owner.copied(seen.tags) and not ended(seen) for seen in listing.resources)
+
+    def _ceiling(self, model: ModelPolicy) -> Decimal | None:
+        """What an hour may cost at most: as configured, else the dearest declared offer's price."""
+        if model.usd_per_hour_max is not None:
+            return model.usd_per_hour_max
+        prices = [self._view.value.usd_per_hour.get(offer) for offer in model.offers]
+        known = [price for price in prices if price is not None]
+        return max(known) * model.cards if known else None
+
+    def _declare(self, tx: Tx, model: ModelPolicy, slot: int) -> deployments.Planned:
+        policy = self._charter.policy
+        deployment = deployment_id(self._charter.randomness, model.alias)
+        spec = DeploymentSpec(
+            id=deployment,
+            provider=policy.provider,
+            account=policy.account,
+            model=model.alias,
+            image=model.image,
+            resource_name=model.alias,
+            requested_lifetime=model.max_lifetime,
+        )
+        wish = Wish(
+            spec=spec,
+            slot=slot,
+            fingerprint=model.fingerprint,
+            authorization=Authorization(ledger=policy.ledger, reservation=deployment),
+            now=tx.now,
+            mark=None if self._store.clock_sound else tx.book.mark,
+        )
+        ceiling = self._ceiling(model)
+        if ceiling is None:
+            raise Stale("no price is known any more")
+        declaration = deployments.Declaration(
+            wish=wish, offer=model.offers[0], ceiling=ceiling, holder=self._charter.holder
+        )
+        return deployments.declare(tx, declaration, policy=policy)
