@@ -42,6 +42,19 @@ def test_every_way_to_write_a_vllm_command_is_the_same(given: dict[str, Any]) ->
     assert (read.kind, read.model, read.names, read.port) == ("vllm", "org/model", ("tiny",), 8001)
 
 
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"image": "own/image:1", "entrypoint": ["vllm"], "cmd": ["serve", "meta-llama/Llama-3"]}, "vllm"),
+        ({"image": "own/image:1", "entrypoint": ["/app/llama-server"], "cmd": ["-hf", "org/for-vllm"]}, "llama"),
+        ({"args": "meta-llama/Llama-3"}, "vllm"),
+        ({"image": "own/image:1", "args": "org/model --served-model-name tiny"}, "vllm"),
+    ],
+)
+def test_the_program_decides_and_not_the_models_name(given: dict[str, Any], kind: str) -> None:
+    assert launch(**given).kind == kind
+
+
 def test_vllm_without_a_served_name_says_the_models() -> None:
     assert launch(args="org/model").names == ("org/model",)
 

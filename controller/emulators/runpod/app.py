@@ -35,7 +35,7 @@ from controller.emulators.runpod.faults import Deed
 from controller.emulators.runpod.graphql import answer_graphql
 from controller.emulators.runpod.logs import LOGS_PATH, stream_logs
 from controller.emulators.runpod.spoiling import spoil
-from controller.emulators.runpod.surface import control_answer
+from controller.emulators.runpod.surface import PREFIX, control_answer
 
 _QUOTAS: Final = {"minute": 1000, "hour": 30_000, "day": 500_000}
 
@@ -50,26 +50,37 @@ def build_app(emulator: Emulator) -> App:
         if request is None:
             return
 
+        deed = None if request.path.startswith(PREFIX) else emulator.take_fault(request)
+
         async def work() -> None:
             try:
-                await _answer(emulator, request, send)
+                await _answer(emulator, request, send, deed)
             except ConnectionCut:
                 break_off(scope)
                 # One turn for the server to notice, or it takes the unfinished answer for a fault of ours.
                 await anyio.lowlevel.checkpoint()
 
-        await while_client_stays(receive, work)
+        if deed is None and _is_instant(emulator, request):
+            await work()
+        else:
+            await while_client_stays(receive, work)
 
     return app
 
 
-async def _answer(emulator: Emulator, request: Request, send: Send) -> None:
+def _is_instant(emulator: Emulator, request: Request) -> bool:
+    """Nothing on its way waits, so there is no need to watch for a client that leaves meanwhile."""
+    if request.path.startswith("/proxy/"):
+        return request.method == "GET" and not emulator.settings.exec
+    return LOGS_PATH.fullmatch(request.path) is None
+
+
+async def _answer(emulator: Emulator, request: Request, send: Send, deed: Deed | None) -> None:
     now = emulator.settle()
-    if request.path.startswith("/_emulator"):
+    if request.path.startswith(PREFIX):
         exchange = ToClient(send, extra=list)
         await give(exchange, control_answer(emulator, request))
         return
-    deed = emulator.faults.take(request, lambda pod_id: _name_of(emulator, pod_id))
     if request.path.startswith("/proxy/"):
         exchange = ToClient(send, extra=lambda: [("server", "cloudflare"), ("date", _date(emulator))])
         await _with_fault(deed, lambda to: proxy.pass_on(emulator, request, to), exchange)
@@ -81,11 +92,6 @@ async def _answer(emulator: Emulator, request: Request, send: Send) -> None:
         await _api(emulator, request, call, deed, exchange)
     finally:
         call.status = exchange.status
-
-
-def _name_of(emulator: Emulator, pod_id: str) -> str | None:
-    pod = emulator.pods.get(pod_id)
-    return pod.name if pod is not None else None
 
 
 async def _with_fault(deed: Deed | None, act: Callable[[Exchange], Any], exchange: Exchange) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from controller.emulators.exchange import Request
 from controller.emulators.runpod import catalog, control, pods
 from controller.emulators.runpod.children import Children
-from controller.emulators.runpod.faults import Faults
+from controller.emulators.runpod.faults import Deed, Faults
 from controller.emulators.runpod.money import HOUR, NOTHING, Meter, Purse
 from controller.emulators.runpod.pods import Boot, Pod
 from controller.emulators.runpod.settings import Settings, changed
@@ -123,6 +123,15 @@ class Emulator:
 
     def spend_per_hour(self) -> float:
         return self._purse.rate * HOUR
+
+    def take_fault(self, request: Request) -> Deed | None:
+        """What was ordered to go wrong with this call."""
+
+        def name_of(pod_id: str) -> str | None:
+            pod = self.pods.get(pod_id)
+            return pod.name if pod is not None else None
+
+        return self.faults.take(request, name_of)
 
     def open_call(self, request: Request, now: float) -> Call:
         call = Call(at=now, method=request.method, path=request.path)

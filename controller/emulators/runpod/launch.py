@@ -78,12 +78,24 @@ def read_launch(pod: Pod, secrets: Mapping[str, str] | None) -> Launch | None:
     entrypoint, cmd = command(pod)
     words = [part for word in (*entrypoint, *cmd) for part in _parts(word)]
     env = resolve(pod.env, secrets)
-    joined = " ".join([pod.image, *words]).lower()
-    if "vllm" in joined or "--served-model-name" in joined:
+    kind = _kind(pod.image, words)
+    if kind == "vllm":
         return _vllm(_after(words, "serve"), env, front=_front(entrypoint, cmd, "vllm"))
-    if "llama" in joined:
+    if kind == "llama":
         return _llama(words, env, front=_front(entrypoint, cmd, "llama"))
     return None
+
+
+def _kind(image: str, words: list[str]) -> Kind | None:
+    """By the program that is named, else by the image; a model's name may hold either word and says nothing."""
+    programs = {word.rsplit("/", 1)[-1] for word in words}
+    if "llama-server" in programs:
+        return "llama"
+    if "vllm" in programs or any(word.startswith("vllm.") for word in words):
+        return "vllm"
+    if "llama" in image:
+        return "llama"
+    return "vllm" if "vllm" in image or "--served-model-name" in words else None
 
 
 def _vllm(words: list[str], env: Mapping[str, str], *, front: Front) -> Launch:

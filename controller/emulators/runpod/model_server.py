@@ -8,6 +8,7 @@ made of words that depend on the request only.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -93,11 +94,11 @@ def _unauthorized(launch: Launch) -> Answer:
 
 def _plain(served: Served, request: Request) -> Answer | None:
     """Answers that need no model; None for inference."""
-    reads, writes = _reads(served), (*_GENERATES, _EMBEDS)
-    if request.path in writes:
+    if request.path in _GENERATES or request.path == _EMBEDS:
         return None if request.method == "POST" else _wrong_method(served.launch)
+    reads = _VLLM_READS if served.launch.kind == "vllm" else _LLAMA_READS
     if request.path in reads:
-        return reads[request.path] if request.method == "GET" else _wrong_method(served.launch)
+        return reads[request.path](served) if request.method == "GET" else _wrong_method(served.launch)
     if served.launch.kind == "vllm":
         return in_json(404, {"detail": "Not Found"})
     return in_json(404, {"error": {"message": "File Not Found", "type": "not_found_error", "code": 404}})
@@ -109,32 +110,42 @@ def _wrong_method(launch: Launch) -> Answer:
     return in_json(404, {"error": {"message": "File Not Found", "type": "not_found_error", "code": 404}})
 
 
-def _reads(served: Served) -> dict[str, Answer]:
-    if served.launch.kind == "vllm":
-        return {
-            "/health": Answer(status=200),
-            "/ping": Answer(status=200),
-            "/version": in_json(200, {"version": "0.32.0"}),
-            "/load": in_json(200, {"server_load": len(served.pod.upstream.open)}),
-            "/metrics": in_text(200, scrape.vllm(served.pod, served.names[0], served.now), kind=scrape.KIND),
-            "/v1/models": in_json(
-                200, {"object": "list", "data": [_vllm_entry(served, name) for name in served.names]}
-            ),
-        }
-    health = in_json(200, {"status": "ok"})
-    found = {
-        "/health": health,
-        "/v1/health": health,
-        "/v1/models": in_json(200, {"object": "list", "data": [_llama_entry(served, name) for name in served.names]}),
-        "/slots": in_json(200, _slots(served)),
-        "/props": in_json(200, {"default_generation_settings": {"n_ctx": served.launch.context}, "total_slots": 4}),
-    }
+def _empty(_: Served) -> Answer:
+    return Answer(status=200)
+
+
+def _vllm_load(served: Served) -> Answer:
+    return in_json(200, {"server_load": len(served.pod.upstream.open)})
+
+
+def _vllm_metrics(served: Served) -> Answer:
+    return in_text(200, scrape.vllm(served.pod, served.names[0], served.now), kind=scrape.KIND)
+
+
+def _models(served: Served) -> Answer:
+    entry = _vllm_entry if served.launch.kind == "vllm" else _llama_entry
+    return in_json(200, {"object": "list", "data": [entry(served, name) for name in served.names]})
+
+
+def _llama_metrics(served: Served) -> Answer:
     if served.launch.metrics:
-        found["/metrics"] = in_text(200, scrape.llama(served.pod), kind=scrape.KIND)
-    else:
-        refused = {"message": "This server does not support metrics endpoint.", "type": "not_supported_error"}
-        found["/metrics"] = in_json(501, {"error": refused | {"code": 501}})
-    return found
+        return in_text(200, scrape.llama(served.pod), kind=scrape.KIND)
+    refused = {"message": "This server does not support metrics endpoint.", "type": "not_supported_error"}
+    return in_json(501, {"error": refused | {"code": 501}})
+
+
+def _llama_health(_: Served) -> Answer:
+    return in_json(200, {"status": "ok"})
+
+
+def _props(served: Served) -> Answer:
+    return in_json(200, {"default_generation_settings": {"n_ctx": served.launch.context}, "total_slots": 4})
+
+
+def _slots(served: Served) -> Answer:
+    busy = len(served.pod.upstream.open)
+    slots = [{"id": slot, "n_ctx": served.launch.context, "is_processing": slot < busy} for slot in range(4)]
+    return in_json(200, slots)
 
 
 def _vllm_entry(served: Served, name: str) -> dict[str, Any]:
@@ -159,11 +170,6 @@ def _llama_entry(served: Served, name: str) -> dict[str, Any]:
         "owned_by": "llamacpp",
         "meta": {"n_ctx": served.launch.context, "n_ctx_train": 32768},
     }
-
-
-def _slots(served: Served) -> list[dict[str, Any]]:
-    busy = len(served.pod.upstream.open)
-    return [{"id": slot, "n_ctx": served.launch.context, "is_processing": slot < busy} for slot in range(4)]
 
 
 async def _infer(served: Served, request: Request, exchange: Exchange) -> None:
@@ -250,3 +256,23 @@ def _embeddings(served: Served, asked: dict[str, Any]) -> Answer:
     words = sum(len(str(text).split()) for text in texts)
     usage = {"prompt_tokens": words, "total_tokens": words}
     return in_json(200, {"object": "list", "data": data, "model": _name(served, asked), "usage": usage})
+
+
+Read = Callable[[Served], Answer]
+
+_VLLM_READS: Final[dict[str, Read]] = {
+    "/health": _empty,
+    "/ping": _empty,
+    "/version": lambda _: in_json(200, {"version": "0.32.0"}),
+    "/load": _vllm_load,
+    "/metrics": _vllm_metrics,
+    "/v1/models": _models,
+}
+_LLAMA_READS: Final[dict[str, Read]] = {
+    "/health": _llama_health,
+    "/v1/health": _llama_health,
+    "/metrics": _llama_metrics,
+    "/v1/models": _models,
+    "/slots": _slots,
+    "/props": _props,
+}
