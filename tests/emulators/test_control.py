@@ -152,6 +152,13 @@ async def test_a_crash_loop_shows_as_uptime_that_falls_back_and_a_status_that_fl
     assert seen == [("RUNNING", 39), ("STARTING", None), ("RUNNING", 1), ("RUNNING", 29), ("STARTING", None)]
 
 
+async def test_orders_in_the_settings_hold_for_every_new_pod() -> None:
+    world = World(boot_seconds=0, upstream={"crash_every_seconds": 40})
+    first, second = await world.create(), await world.create()
+    world.now += 41
+    assert [(await world.read(pod))["status"] for pod in (first, second)] == ["STARTING", "STARTING"]
+
+
 async def test_a_pod_can_lose_its_gpus() -> None:
     world = World()
     pod = await world.ready_pod()

@@ -12,7 +12,8 @@ import anyio
 
 from controller.emulators.runpod.app import build_app
 from controller.emulators.runpod.emulator import Emulator
-from controller.emulators.runpod.settings import BadControl, Settings
+from controller.emulators.runpod.reading import BadControl
+from controller.emulators.runpod.settings import Settings
 from controller.emulators.serve import serve
 
 __all__ = ["BadControl", "Emulator", "Settings", "build_app", "run_emulator"]

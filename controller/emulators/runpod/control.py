@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.emulators.runpod import pods
+from controller.emulators.runpod.orders import read_orders, take_orders
 from controller.emulators.runpod.pods import Pod
-from controller.emulators.runpod.settings import (
+from controller.emulators.runpod.reading import (
     BadControl,
     flag,
     not_negative,
     number,
-    positive,
     table,
     text,
     texts,
@@ -153,22 +153,6 @@ def _add_log(_: Emulator, pod: Pod, lines: list[str], now: float) -> None:
     pod.log += [(now, "container", line) for line in lines]
 
 
-def _set_upstream(_: Emulator, pod: Pod, orders: dict[str, Any], now: float) -> None:
-    upstream = pod.upstream
-    if "state" in orders:
-        pods.order_state(pod, orders["state"], now)
-    if "crash_every_seconds" in orders:
-        pods.order_crashes(pod, orders["crash_every_seconds"], now)
-    if "token_rate" in orders:
-        upstream.token_rate = orders["token_rate"]
-    if "first_token_seconds" in orders:
-        upstream.first_token_seconds = orders["first_token_seconds"]
-    if "die_after_chunks" in orders:
-        upstream.die_after_chunks = orders["die_after_chunks"]
-    if upstream.state in ("hung", "crashing"):
-        upstream.open.cut()
-
-
 def _migrate(emulator: Emulator, pod: Pod, now: float) -> str:
     """The provider moves the pod: the same name and environment under a new id, the old one gone."""
     asked = {
@@ -213,26 +197,6 @@ def _gpu(key: str, value: object) -> dict[str, Any]:
     return {"id": text(f"{key}.id", read.get("id")), "count": whole(f"{key}.count", read.get("count", 1))}
 
 
-def _optional(read: Callable[[str, object], object]) -> Callable[[str, object], object]:
-    return lambda key, value: None if value is None else read(key, value)
-
-
-def _upstream(key: str, value: object) -> dict[str, Any]:
-    read = table(key, value)
-    for name in read:
-        if name not in _UPSTREAM:
-            raise BadControl(key=f"{key}.{name}", why="there is no such key")
-    return {name: _UPSTREAM[name](f"{key}.{name}", entry) for name, entry in read.items()}
-
-
-_UPSTREAM: Final[dict[str, Callable[[str, object], object]]] = {
-    "state": word_of(pods.UPSTREAM_STATES),
-    "crash_every_seconds": _optional(positive),
-    "token_rate": _optional(positive),
-    "first_token_seconds": not_negative,
-    "die_after_chunks": _optional(whole),
-}
-
 _CHANGES: Final[dict[str, tuple[Callable[[str, object], Any], Callable[[Emulator, Pod, Any, float], None]]]] = {
     "status": (_status_word, _set_status),
     "env": (texts, _set_env),
@@ -242,7 +206,7 @@ _CHANGES: Final[dict[str, tuple[Callable[[str, object], Any], Callable[[Emulator
     "migrate": (flag, lambda *_: None),
     "restart": (flag, _restart),
     "log": (_lines, _add_log),
-    "upstream": (_upstream, _set_upstream),
+    "upstream": (read_orders, lambda _, pod, orders, now: take_orders(pod, orders, now)),
 }
 
 _PUT: Final[dict[str, Callable[[str, object], Any]]] = {
@@ -264,5 +228,5 @@ _PUT: Final[dict[str, Callable[[str, object], Any]]] = {
     "cost": not_negative,
     "gpu_count": whole,
     "log": _lines,
-    "upstream": _upstream,
+    "upstream": read_orders,
 }

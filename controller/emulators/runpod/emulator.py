@@ -19,6 +19,7 @@ from controller.emulators.runpod import catalog, control, pods
 from controller.emulators.runpod.children import Children
 from controller.emulators.runpod.faults import Deed, Faults
 from controller.emulators.runpod.money import HOUR, NOTHING, Meter, Purse
+from controller.emulators.runpod.orders import take_orders
 from controller.emulators.runpod.pods import Boot, Pod
 from controller.emulators.runpod.settings import Settings, changed
 
@@ -183,6 +184,7 @@ class Emulator:
         pod = _new_pod(self, asked, now, lags=lags)
         self.pods[pod.id] = pod
         catalog.move_stock(self.settings, pod.gpu_id, -pod.gpu_count)
+        take_orders(pod, self.settings.upstream, now)
         self.rebill(pod, now)
         return pod
 

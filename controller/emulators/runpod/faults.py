@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.emulators.exchange import Headers, Request
-from controller.emulators.runpod.settings import BadControl, flag, not_negative, positive, table, text, whole, word_of
+from controller.emulators.runpod.reading import BadControl, flag, not_negative, positive, table, text, whole, word_of
 
 MALFORMED: Final = ("truncated", "html", "null", "empty", "wrong-type", "huge")
 

@@ -10,20 +10,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from controller.emulators.runpod.orders import read_orders
+from controller.emulators.runpod.reading import (
+    BadControl,
+    flag,
+    not_negative,
+    number,
+    positive,
+    table,
+    text,
+    texts,
+    whole,
+    word_of,
+)
+
 Stock = dict[str, int | str]
 Prices = dict[str, float | dict[str, float]]
 
 LEVELS = ("NONE", "LOW", "MEDIUM", "HIGH")
 ECHOES = ("full", "none", "resolved")
-
-
-class BadControl(Exception):
-    """A control call names something that does not exist or has the wrong shape."""
-
-    def __init__(self, *, key: str, why: str) -> None:
-        super().__init__(f"{key}: {why}")
-        self.key = key
-        self.why = why
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +79,8 @@ class Settings:
     """Name to value."""
     exec: dict[str, list[str]] = field(default_factory=dict)
     """A program to run behind pods, per image or `*`; `{port}` and `{model}` are filled in. Empty: the emulated one."""
+    upstream: dict[str, Any] = field(default_factory=dict)
+    """What every new pod's model server is ordered to do, as in a change of one pod."""
     account: str = "main"
     """Whose pods the API shows; a pod belongs to the account that was set at its creation."""
     api_key: str | None = None
@@ -93,64 +100,6 @@ def changed(settings: Settings, change: dict[str, Any]) -> Settings:
             raise BadControl(key=key, why="there is no such setting")
         values[key] = value
     return Settings(**values)
-
-
-def number(key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadControl(key=key, why="must be a number")
-    return float(value)
-
-
-def not_negative(key: str, value: object) -> float:
-    if (read := number(key, value)) < 0:
-        raise BadControl(key=key, why="must not be negative")
-    return read
-
-
-def positive(key: str, value: object) -> float:
-    if (read := number(key, value)) <= 0:
-        raise BadControl(key=key, why="must be more than 0")
-    return read
-
-
-def flag(key: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise BadControl(key=key, why="must be true or false")
-    return value
-
-
-def text(key: str, value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise BadControl(key=key, why="must be a text")
-    return value
-
-
-def table(key: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BadControl(key=key, why="must be an object")
-    return value
-
-
-def texts(key: str, value: object) -> dict[str, str]:
-    read = table(key, value)
-    if not all(isinstance(entry, str) for entry in read.values()):
-        raise BadControl(key=key, why="must hold texts")
-    return read
-
-
-def word_of(words: tuple[str, ...]) -> Callable[[str, object], str]:
-    def read(key: str, value: object) -> str:
-        if value not in words:
-            raise BadControl(key=key, why=f"must be one of {', '.join(words)}")
-        return str(value)
-
-    return read
-
-
-def whole(key: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadControl(key=key, why="must be a whole number, not negative")
-    return value
 
 
 def _page_size(key: str, value: object) -> int:
@@ -212,6 +161,7 @@ _READ: dict[str, Callable[[str, object], object]] = {
     "clock_offset_seconds": number,
     "secrets": texts,
     "exec": _programs,
+    "upstream": read_orders,
     "account": text,
     "api_key": _key_or_none,
 }

@@ -15,7 +15,7 @@ from controller.emulators.exchange import Answer, Request, in_json
 from controller.emulators.runpod.api import problem
 from controller.emulators.runpod.control import pod_truth
 from controller.emulators.runpod.emulator import Emulator
-from controller.emulators.runpod.settings import BadControl, table
+from controller.emulators.runpod.reading import BadControl, table
 
 PREFIX: Final = "/_emulator"
 _LOOPBACK: Final = (None, "::1", "localhost", "testclient")
