@@ -1,0 +1,149 @@
+"""What each answer to a look is taken for."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.core.identity import Scope
+from controller.core.inventory import NotFound, Present, Unreadable
+from controller.providers.runpod.account import Account, open_api
+from controller.providers.runpod.adapter import RunpodReading
+from tests.support.loop_clock import BEGIN, HandClock
+from tests.support.runpod_samples import API_KEY, KEY, NAMESPACE, POD_ID, REQUEST, page, pod
+from tests.support.scripted_runpod import Scripted, answer, problem
+
+
+async def test_a_listing_that_was_read_to_its_stated_end_is_complete() -> None:
+    script = Scripted(answer(200, page(pod()), date="Sun, 29 Nov 2026 12:00:07 GMT"))
+    listing = await script.reading.list_resources()
+    assert listing.complete
+    assert listing.requests_readable
+    assert [seen.key for seen in listing.resources] == [KEY]
+    assert listing.provider_time == BEGIN + timedelta(seconds=7)
+
+
+async def test_every_page_is_read_and_a_pod_on_two_pages_is_one() -> None:
+    other = pod(id="otherpod", name="jupyter", env={})
+    script = Scripted(answer(200, page(pod(), cursor="c/1 &x")), answer(200, page(pod(), other)))
+    listing = await script.reading.list_resources()
+    assert listing.complete
+    assert sorted(seen.key.incarnation for seen in listing.resources) == [POD_ID, "otherpod"]
+    assert script.requests[1].url.params["cursor"] == "c/1 &x"
+
+
+async def test_pods_of_clusters_are_asked_for_and_nothing_is_filtered() -> None:
+    script = Scripted(answer(200, page()))
+    await script.reading.list_resources()
+    assert dict(script.requests[0].url.params) == {"limit": "1000", "includeClusterPods": "true"}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [problem(422), problem(500), answer(200, None), httpx.ReadTimeout("silence"), answer(200, {"pods": []})],
+    ids=repr,
+)
+async def test_a_fault_on_a_later_page_proves_nothing_absent_and_keeps_what_was_seen(second: Any) -> None:
+    listing = await Scripted(answer(200, page(pod(), cursor="c")), second).reading.list_resources()
+    assert not listing.complete
+    assert not listing.requests_readable
+    assert len(listing.resources) == 1
+    assert listing.problem
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        problem(401),
+        problem(403),
+        problem(404),
+        problem(500),
+        answer(200, []),
+        answer(204),
+        answer(302),
+        httpx.Response(200, content=b"\xff{"),
+        httpx.ConnectError("nobody"),
+    ],
+    ids=repr,
+)
+async def test_a_listing_that_failed_is_incomplete_and_empty(reply: Any) -> None:
+    listing = await Scripted(reply).reading.list_resources()
+    assert (listing.complete, listing.resources, bool(listing.problem)) == (False, (), True)
+
+
+async def test_a_listing_that_goes_in_a_circle_ends_and_is_incomplete() -> None:
+    script = Scripted(answer(200, page(pod(), cursor="c")))
+    assert not (await script.reading.list_resources()).complete
+    assert len(script.requests) == 2
+
+
+async def test_one_pod_under_our_prefix_without_a_request_id_blocks_absence_by_request_id_only() -> None:
+    untagged = pod(id="otherpod", name="gpuwarden-by-hand", env={})
+    listing = await Scripted(answer(200, page(pod(), untagged))).reading.list_resources()
+    assert (listing.complete, listing.requests_readable) == (True, False)
+
+
+async def test_somebody_elses_untagged_pod_blocks_nothing() -> None:
+    foreign = pod(id="otherpod", name="jupyter", env={})
+    assert (await Scripted(answer(200, page(pod(), foreign))).reading.list_resources()).requests_readable
+
+
+async def test_two_entries_that_contradict_each_other_do_not_end_a_pod() -> None:
+    listing = await Scripted(answer(200, page(pod(), pod(status="TERMINATED")))).reading.list_resources()
+    assert listing.resources[0].word == "RUNNING"
+
+
+async def test_a_read_shows_one_resource() -> None:
+    found = await Scripted(answer(200, pod())).reading.read_resource(KEY)
+    assert isinstance(found, Present)
+    assert found.resource.key == KEY
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (problem(404), NotFound),
+        (answer(404, {"error": "x"}), Unreadable),
+        (httpx.Response(404, content=b"<html>", headers={"content-type": "text/html"}), Unreadable),
+        (problem(401), Unreadable),
+        (problem(403), Unreadable),
+        (problem(500), Unreadable),
+        (answer(200, None), Unreadable),
+        (answer(200, pod(id="otherpod")), Unreadable),
+        (httpx.ReadTimeout("silence"), Unreadable),
+    ],
+)
+async def test_only_a_well_formed_404_says_that_there_is_no_such_resource(reply: Any, kind: type) -> None:
+    assert isinstance(await Scripted(reply).reading.read_resource(KEY), kind)
+
+
+async def test_looking_sends_nothing_but_gets() -> None:
+    script = Scripted(answer(200, page(pod())))
+    await script.reading.list_resources()
+    await script.reading.read_resource(KEY)
+    await script.reading.read_prices()
+    assert {request.method for request in script.requests} == {"GET"}
+
+
+async def test_prices_are_read_from_the_catalog() -> None:
+    catalog = {"gpus": [{"id": "NVIDIA L40S", "price": {"secure": 0.86, "community": 0.69}}]}
+    prices = await Scripted(answer(200, catalog)).reading.read_prices()
+    assert {gpu: str(price) for gpu, price in prices.usd_per_hour.items()} == {"NVIDIA L40S": "0.86"}
+
+
+@pytest.mark.parametrize("reply", [problem(500), answer(200, {}), httpx.ReadTimeout("silence")], ids=repr)
+async def test_prices_that_cannot_be_read_are_none_with_the_reason(reply: Any) -> None:
+    prices = await Scripted(reply).reading.read_prices()
+    assert prices.usd_per_hour == {}
+    assert prices.problem
+
+
+async def test_another_scope_in_the_configuration_makes_other_keys() -> None:
+    namespace = replace(NAMESPACE, scope=Scope(provider="runpod", account="second"))
+    http = open_api(key=API_KEY, transport=httpx.MockTransport(lambda _: answer(200, page(pod()))))
+    listing = await RunpodReading(Account(http, clock=HandClock()), namespace=namespace).list_resources()
+    assert listing.resources[0].key.account == "second"
+    assert json.dumps(listing.resources[0].tags.request) == f'"{REQUEST}"'

@@ -1,0 +1,44 @@
+"""How does a test script the control plane's answers one by one?"""
+
+from typing import Any
+
+import httpx
+
+from controller.providers.reading import Reading
+from controller.providers.runpod.account import Account, open_api
+from controller.providers.runpod.adapter import RunpodReading, RunpodWriting
+from controller.providers.writing import Writing
+from tests.support.loop_clock import HandClock
+from tests.support.runpod_samples import API_KEY, MODEL, NAMESPACE, raw
+
+PROBLEM_JSON = {"content-type": "application/problem+json"}
+
+
+class Scripted:
+    """Answers in the given order, the last for ever, and keeps what it was asked."""
+
+    def __init__(self, *replies: httpx.Response | Exception) -> None:
+        self._replies = list(replies)
+        self.requests: list[httpx.Request] = []
+        self.clock = HandClock()
+        http = open_api(key=API_KEY, base_url="https://api.example/v2", transport=httpx.MockTransport(self._reply))
+        account = Account(http, clock=self.clock)
+        self.reading: Reading = RunpodReading(account, namespace=NAMESPACE, models=[MODEL])
+        self.writing: Writing = RunpodWriting(account, namespace=NAMESPACE, models={"qwen": MODEL})
+
+    def _reply(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
+
+
+def answer(code: int, content: Any = None, **headers: str) -> httpx.Response:
+    return httpx.Response(code, content=raw(content), headers={"content-type": "application/json", **headers})
+
+
+def problem(code: int, detail: str = "no", **headers: str) -> httpx.Response:
+    return httpx.Response(
+        code, content=raw({"title": "T", "status": code, "detail": detail}), headers=PROBLEM_JSON | headers
+    )
