@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from controller.core.crash_loop import Starts
 from controller.core.deployment import Create, Record
 from controller.core.evidence import StopReason
+from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.core.identity import DeploymentId, ObligationId, Owner, RequestId, ResourceKey, Scope
 from controller.core.lease import Lease
 from controller.core.lifecycle import LIVE
@@ -88,7 +89,7 @@ class Book:
     account: AccountTrust = field(default_factory=AccountTrust)
     epoch_latest: int = 0
     seq_latest: int = 0
-    hash_latest: str = ""
+    hash_latest: str = BEFORE_THE_FIRST
     mark: datetime | None = None
     """The latest instant ever witnessed; the clock may not read less for a create."""
 

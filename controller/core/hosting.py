@@ -136,9 +136,11 @@ def cancelled(record: Record, *, now: datetime) -> Record:
     return replace(record, phase=advance(record.phase, Phase.CANCELLED), started_at=None, ended_at=now)
 
 
-def adopted(record: Record, resource: SeenResource) -> Record:
-    """A resource with the request id of a lost create was seen: it is ours, under its exact key."""
-    if resource.key.scope != record.spec.scope:
+def adopted(record: Record, resource: SeenResource, owner: Owner) -> Record:
+    """A resource with the request id of a lost create was seen: it is ours, under its exact key. Never one of another
+    scope, nor one that names another owner (HC-3, HC-21)."""
+    tags = resource.tags
+    if resource.key.scope != record.spec.scope or owner.foreign(tags) or owner.copied(tags):
         raise Refusal(RefusalCode.FOREIGN_RESOURCE)
     return replace(
         record,
@@ -164,9 +166,9 @@ def ready(record: Record, *, now: datetime) -> Record:
 
 def require_stop(record: Record, reason: StopReason, *, now: datetime, drain_until: datetime | None = None) -> Record:
     """Oblige a stop: sticky, and never for a deployment that was only declared (HC-8)."""
-    keeps_drain = record.phase is Phase.STOP_REQUIRED and record.drain_until is not None
-    if keeps_drain and drain_until is not None and record.drain_until is not None:
-        drain_until = min(record.drain_until, drain_until)
+    if record.phase is Phase.STOP_REQUIRED and drain_until is not None:
+        # A stop that is owed already is never put off: a second reason may only shorten the drain.
+        drain_until = None if record.drain_until is None else min(record.drain_until, drain_until)
     return replace(
         record,
         phase=advance(record.phase, Phase.STOP_REQUIRED),

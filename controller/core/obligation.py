@@ -129,6 +129,8 @@ def _settle_absent(duty: Obligation, sight: Sight, settle_after: timedelta) -> D
         return KeepOpen(waiting_for="proof that the provider's account is still the same one")
     if absence is None:
         return KeepOpen(waiting_for="a complete listing without it")
+    if sight.seen_at is not None and sight.seen_at >= absence.last:
+        return KeepOpen(waiting_for="a complete listing without it, begun after it was last seen")
     if duty.seen_at is None and duty.create_ended_at and absence.last < duty.create_ended_at + settle_after:
         return KeepOpen(waiting_for="its first sighting, or the settle time after its create")
     if not isinstance(read, NotFound):

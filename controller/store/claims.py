@@ -38,7 +38,10 @@ def claim(tx: Tx, claim: Claim) -> list[ObligationId]:
     theirs = [
         seen
         for seen in claim.resources
-        if owner.copied(seen.tags) and seen.tags.installation == claim.installation and not ended(seen)
+        if owner.copied(seen.tags)
+        and seen.tags.installation == claim.installation
+        and not ended(seen)
+        and seen.key not in tx.book.held_keys()
     ]
     tx.put_claim(claim.installation)
     taken = [_take(tx, seen, claim) for seen in theirs]

@@ -17,7 +17,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from controller.store.errors import StoreDamaged, StoreInUse, StoreNewer
+from controller.store.errors import StoreDamaged, StoreInUse, StoreNewer, StoreUnwritable
 from controller.store.schema import HEAD
 
 BUSY_MS: Final = 5000
@@ -60,12 +60,15 @@ class FileLock:
 
 
 def schema_of(path: Path) -> str | None:
-    """The migration that the file is at; `None` for a file that is new. Raises StoreDamaged."""
+    """The migration that the file is at; `None` for a file that is new. Raises StoreDamaged, or StoreUnwritable where
+    it is locked or may not be opened."""
     if not path.exists() or path.stat().st_size == 0:
         return None
     try:
         with closing(sqlite3.connect(path)) as connection:
             return _checked_schema(connection, path)
+    except sqlite3.OperationalError as problem:
+        raise StoreUnwritable(f"{path}: {problem}") from problem
     except sqlite3.DatabaseError as problem:
         raise StoreDamaged(path, str(problem)) from problem
 
@@ -76,10 +79,12 @@ def _checked_schema(connection: sqlite3.Connection, path: Path) -> str | None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         return None
-    if "alembic_version" not in tables:
+    versions = []
+    if "alembic_version" in tables:
+        versions = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+    if not versions:
         raise StoreDamaged(path, "it has tables and no schema version")
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return None if row is None else str(row[0])
+    return str(versions[0][0])
 
 
 def prepare(path: Path) -> None:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from controller.core import hosting
 from controller.core.book import Failure, reasons_that_fail_a_start
 from controller.core.deployment import Create, CreateAnswer, ProvisionedDeployment, Record, SeenResource
+from controller.core.errors import Refusal, RefusalCode
 from controller.core.evidence import Evidence, StopReason
 from controller.core.identity import DeploymentId, ObligationId, RequestId
 from controller.core.lease import Ask, acquire, release
@@ -48,7 +49,7 @@ def declare(tx: Tx, declaration: Declaration, *, policy: HostingPolicy) -> Plann
 
     Raises Refusal, BudgetExhausted.
     """
-    wish = replace(declaration.wish, now=tx.now)
+    wish = replace(declaration.wish, now=tx.clock_reads, mark=tx.book.mark)
     record = hosting.declare(wish, policy=policy, existing=tx.book.records.values())
     lifetime = policy.lifetime(wish.spec.requested_lifetime)
     held = ledger.reserve(
@@ -96,12 +97,13 @@ def mark_submitting(tx: Tx, request: RequestId, *, holder: str) -> Create:
     create = tx.book.creates.get(request)
     if create is None:
         raise Stale(f"no create {request}")
+    _duty_of(tx, request)  # refused or cancelled since: no call may leave without its obligation
     record = tx.book.records.get(create.deployment)
     claim = hosting.Claim(
         lease=tx.book.leases.get(create.deployment),
         epoch=0 if record is None else record.epoch,
         holder=holder,
-        now=tx.now,
+        now=tx.clock_reads,
         mark=tx.book.mark,
     )
     allowed = hosting.provision(record, creates_of(tx, create.deployment), claim)
@@ -119,6 +121,8 @@ def _duty_of(tx: Tx, request: RequestId) -> Obligation:
 
 
 def _answered(tx: Tx, create: Create, answer: CreateAnswer, *, detail: str | None) -> Create:
+    if tx.book.creates[create.request].answer is not None:
+        raise Stale(f"create {create.request} is answered")
     stored = replace(create, answer=answer, ended_at=tx.now, detail=detail)
     tx.put_create(stored)
     record = tx.record(create.deployment)
@@ -179,7 +183,10 @@ def void(tx: Tx, duty: Obligation, *, why: str) -> None:
 
 
 def cancel(tx: Tx, record: Record) -> Record:
-    """No offer is left, or the start is over: nothing exists and nothing is held."""
+    """No offer is left, or the start is over: nothing exists and nothing is held. Refuses while a create may have
+    made something."""
+    if any(hosting.unsettled(create) for create in creates_of(tx, record.id)):
+        raise Refusal(RefusalCode.WRONG_PHASE)
     for duty in tx.book.duties(record.id):
         void(tx, duty, why="never sent")
     before = tx.record(record.id)
@@ -194,7 +201,9 @@ def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool) -
     """What came of a lost create was seen: it is ours under its exact key; not wanted any more, it is owed a stop."""
     before = tx.current(decided_on)
     duty = _duty_of(tx, resource.tags.request) if resource.tags.request else None
-    after = hosting.adopted(before, resource)
+    if any(other.open and other.key == resource.key and other != duty for other in tx.book.obligations.values()):
+        raise Stale(f"{resource.key.incarnation} is owed elsewhere")
+    after = hosting.adopted(before, resource, tx.book.owner)
     stored = tx.put_record(after)
     phase_moved(tx, before, stored)
     if duty is not None:
@@ -261,6 +270,7 @@ def hand_over(tx: Tx, decided_on: Record, *, epoch: int) -> Record:
     for duty in tx.book.duties(stored.id):
         ended = tx.put_duty(replace(duty, ended_at=tx.now, ending=Ending.TRANSFERRED))
         tx.line("obligation.transferred", **of_duty(ended), detail={"epoch": epoch})
+        _clear_alarms(tx, ended)
     ledger.require_stop(tx, stored.id)
     ledger.settle(tx, stored, evidence_reference=f"transferred to epoch {epoch}")
     _give_lease_back(tx, stored.id)
@@ -278,9 +288,13 @@ def discharge(tx: Tx, obligation: ObligationId, evidence: Evidence) -> Obligatio
         phase_moved(tx, record, stored)
         ledger.settle(tx, stored, evidence_reference=evidence.reference)
     _give_lease_back(tx, DeploymentId(duty.deployment or duty.id))
-    tx.clear_alarm("stop-unproven", subject=duty.id)
-    tx.clear_alarm("create-unresolved", subject=duty.id)
+    _clear_alarms(tx, ended)
     return ended
+
+
+def _clear_alarms(tx: Tx, duty: Obligation) -> None:
+    for name in ("stop-unproven", "create-unresolved"):
+        tx.clear_alarm(name, subject=duty.id)
 
 
 def _give_lease_back(tx: Tx, deployment: DeploymentId) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from controller.core import hosting
 from controller.core.deployment import Record, SeenResource
+from controller.core.errors import Refusal, RefusalCode
 from controller.core.evidence import Evidence, EvidenceKind, StopReason
 from controller.core.identity import DeploymentId, ObligationId
 from controller.core.lease import Ask, acquire, fence
@@ -18,6 +19,7 @@ from controller.core.orphans import Sighting, Whose
 from controller.core.policy import HostingPolicy
 from controller.ids import obligation_id
 from controller.store import deployments
+from controller.store.errors import Stale
 from controller.store.lines import of_duty
 from controller.store.transaction import Tx
 
@@ -89,7 +91,14 @@ def confirm(tx: Tx, obligation: ObligationId, *, reference: str, forced: bool) -
 
 
 def open_stray(tx: Tx, resource: SeenResource, reason: StopReason, *, holder: str, policy: HostingPolicy) -> Obligation:
-    """Owe the stop of a resource of ours that no record holds; committed before anything is sent (OU-1)."""
+    """Owe the stop of a resource of ours that no record holds; committed before anything is sent (OU-1).
+
+    Raises Stale if it is held by now, Refusal if it names another owner.
+    """
+    if resource.key in tx.book.held_keys():
+        raise Stale(f"{resource.key.incarnation} is held on record")
+    if tx.book.owner.foreign(resource.tags):
+        raise Refusal(RefusalCode.FOREIGN_RESOURCE)
     epoch = tx.next_epoch(above=resource.tags.epoch or 0)
     duty = tx.put_duty(
         Obligation(

@@ -4,6 +4,7 @@ Reads what is open, and of what ended only what rules and people still ask for. 
 installation id is drawn once, here, and carried by every resource that this store will ever answer for.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -12,8 +13,10 @@ from sqlalchemy.engine import Connection
 
 from controller.clock import from_ms, to_ms
 from controller.core.book import Book
+from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.core.identity import Owner, Scope
-from controller.core.lifecycle import ENDED
+from controller.core.lifecycle import ENDED, LIVE
+from controller.core.obligation import Ending
 from controller.core.spend import utc_day
 from controller.ids import Randomness, installation_id
 from controller.store import rows, schema
@@ -47,7 +50,7 @@ def load(connection: Connection, *, owner: str, provider: str, account: str, now
         account=rows.account_from_row(row),
         epoch_latest=row["epoch_latest"],
         seq_latest=0 if last is None else last.seq,
-        hash_latest="" if last is None else last.hash,
+        hash_latest=BEFORE_THE_FIRST if last is None else last.hash,
         mark=None if row["mark_ms"] is None else from_ms(row["mark_ms"]),
     )
 
@@ -85,21 +88,25 @@ def _open_rows(connection: Connection, now: datetime) -> dict[str, Any]:
         rows.obligation_from_row(row)
         for row in _found(connection, select(duties).where(duties.c.ended_at_ms.is_(None)))
     ]
+    discharged = (duties.c.ending == Ending.DISCHARGED.value, duties.c.resource.is_not(None))
     settled = connection.execute(
-        select(duties.c.resource, duties.c.ended_at_ms).where(
-            duties.c.ended_at_ms >= to_ms(now - RESURFACING), duties.c.resource.is_not(None)
-        )
+        select(duties.c.resource, duties.c.ended_at_ms)
+        .where(duties.c.ended_at_ms >= to_ms(now - RESURFACING), *discharged)
+        .order_by(duties.c.ended_at_ms)  # of several ends of one key the latest stands
     )
+    starts = _found(connection, select(schema.container_starts).where(schema.container_starts.c.deployment.in_(ids)))
     return {
         "records": {record.id: record for record in records},
         "creates": {create.request: create for create in map(rows.create_from_row, creates)},
         "obligations": {duty.id: duty for duty in open_duties},
         "settled": {key_from_text(row.resource): from_ms(row.ended_at_ms) for row in settled},
+        "starts": dict(map(rows.starts_from_row, starts)),
     }
 
 
 def _small_tables(connection: Connection, now: datetime) -> dict[str, Any]:
-    leases = [rows.lease_from_row(row) for row in _all(connection, schema.leases)]
+    held_leases = select(schema.leases).where(schema.leases.c.expires_at_ms.is_not(None))
+    leases = [rows.lease_from_row(row) for row in _found(connection, held_leases)]
     memories = [rows.memory_from_row(row) for row in _all(connection, schema.memories)]
     sightings = [rows.sighting_from_row(row) for row in _all(connection, schema.sightings)]
     alarms = [rows.alarm_from_row(row) for row in _all(connection, schema.alarms)]
@@ -114,11 +121,29 @@ def _small_tables(connection: Connection, now: datetime) -> dict[str, Any]:
     return {
         "leases": {lease.deployment: lease for lease in leases},
         "memories": {memory.model: memory for memory in memories},
-        "starts": dict(rows.starts_from_row(row) for row in _all(connection, schema.container_starts)),
         "sightings": {sighting.key: sighting for sighting in sightings},
         "reservations": {reservation.id: reservation for reservation in reservations},
         "alarms": {(alarm.name, alarm.subject): alarm for alarm in alarms},
     }
+
+
+def trimmed(book: Book, now: datetime) -> Book:
+    """The book without what `load` would not read any more: a daemon that runs for months does not grow."""
+    records = {
+        record.id: record
+        for record in book.records.values()
+        if record.phase in LIVE or (record.ended_at is not None and record.ended_at >= now - REMEMBERED)
+    }
+    return replace(
+        book,
+        records=records,
+        creates={create.request: create for create in book.creates.values() if create.deployment in records},
+        obligations={duty.id: duty for duty in book.obligations.values() if duty.open},
+        leases={lease.deployment: lease for lease in book.leases.values() if lease.expires_at is not None},
+        starts={deployment: starts for deployment, starts in book.starts.items() if deployment in records},
+        reservations={held.id: held for held in book.reservations.values() if held.open or held.day >= utc_day(now)},
+        settled={key: at for key, at in book.settled.items() if at >= now - RESURFACING},
+    )
 
 
 def _all(connection: Connection, table: Table) -> list[Row]:

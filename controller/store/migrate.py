@@ -4,7 +4,8 @@ Alembic's numbered scripts, forward only, shipped in the wheel. One transaction 
 nothing. A copy of the file is kept beside it before the first change.
 """
 
-import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from alembic import command
@@ -22,7 +23,7 @@ def scripts() -> Path:
 def upgrade(path: Path) -> None:
     """Bring the file at `path` to the newest schema; makes it if it is not there."""
     if path.exists() and path.stat().st_size > 0:
-        shutil.copy2(path, path.with_name(path.name + ".before-upgrade"))
+        _copy(path, path.with_name(path.name + ".before-upgrade"))
     engine = create_engine(f"sqlite:///{path}", connect_args={"isolation_level": None})
     event.listen(engine, "begin", _begin_immediate)
     try:
@@ -33,6 +34,14 @@ def upgrade(path: Path) -> None:
             command.upgrade(config, "head")
     finally:
         engine.dispose()
+
+
+def _copy(path: Path, to: Path) -> None:
+    """By SQLite itself: what a crash left in the write-ahead log is not in the file alone."""
+    to.unlink(missing_ok=True)
+    to.touch(mode=0o600)
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(to)) as copy:
+        source.backup(copy)
 
 
 def _begin_immediate(connection: Connection) -> None:

@@ -26,7 +26,7 @@ def restore(tx: Tx, *, policy: HostingPolicy, holder: str) -> None:
             tx.put_duty(replace(duty, stop_ended_at=tx.now, stop_answer=StopAnswer.UNKNOWN))
     for record in tx.book.live():
         _restore(tx, record)
-    take_leases(tx, policy=policy, holder=holder)
+    take_leases(tx, policy=policy, holder=holder, anew=True)
 
 
 def _restore(tx: Tx, record: Record) -> None:
@@ -48,25 +48,31 @@ def _end_call(tx: Tx, create: Create) -> None:
     tx.put_create(replace(create, answer=CreateAnswer.UNKNOWN, ended_at=tx.now))
 
 
-def take_leases(tx: Tx, *, policy: HostingPolicy, holder: str) -> None:
-    """Acquire every lease that is needed and not held live by this process; each grant has a new, higher epoch."""
+def take_leases(tx: Tx, *, policy: HostingPolicy, holder: str, anew: bool = False) -> None:
+    """Acquire every lease that is needed and not held live by this process; each grant has a new, higher epoch.
+
+    `anew`: this process has none yet, whoever of its name held them before it.
+    """
+    held = frozenset() if anew else _live(tx, holder)
     for record in tx.book.live():
-        epoch = _take(tx, record.id, policy=policy, holder=holder)
+        epoch = _take(tx, record.id, policy=policy, holder=holder) if record.id not in held else None
         if epoch is not None:
             current = tx.put_record(replace(tx.record(record.id), epoch=epoch))
             for duty in tx.book.duties(current.id):
                 tx.put_duty(replace(duty, epoch=epoch))
     for duty in list(tx.book.obligations.values()):
-        if duty.open and duty.deployment is None:
+        if duty.open and duty.deployment is None and lease_name(duty) not in held:
             epoch = _take(tx, lease_name(duty), policy=policy, holder=holder)
-            if epoch is not None:
-                tx.put_duty(replace(tx.duty(duty.id), epoch=epoch))
+            tx.put_duty(replace(tx.duty(duty.id), epoch=epoch))
 
 
-def _take(tx: Tx, deployment: DeploymentId, *, policy: HostingPolicy, holder: str) -> int | None:
+def _live(tx: Tx, holder: str) -> frozenset[DeploymentId]:
+    leases = tx.book.leases.values()
+    return frozenset(lease.deployment for lease in leases if lease.holder == holder and lease.live(tx.now))
+
+
+def _take(tx: Tx, deployment: DeploymentId, *, policy: HostingPolicy, holder: str) -> int:
     lease = tx.book.leases.get(deployment)
-    if lease is not None and lease.holder == holder and lease.live(tx.now):
-        return None
     ask = Ask(deployment=deployment, holder=holder, now=tx.now, span=policy.lease)
     # The file's lock says that no other process of ours lives: a former run's lease is nobody's.
     former = None if lease is None else replace(lease, holder=holder)

@@ -20,13 +20,15 @@ from controller.clock import Clock
 from controller.core.book import Book
 from controller.ids import Randomness
 from controller.store.database import PRAGMAS, Creator, FileLock, open_engine, prepare
-from controller.store.errors import StoreError, StoreUnwritable
-from controller.store.load import load
+from controller.store.errors import StoreDamaged, StoreError, StoreUnwritable
+from controller.store.load import load, trimmed
 from controller.store.transaction import Tx
 
 WRITE_LIMIT: Final = timedelta(seconds=15)
 """Longer than SQLite waits for another process's lock; then the connection is given up and made anew."""
 MARK_LEEWAY: Final = timedelta(seconds=60)
+
+TRIMMED_EVERY: Final = timedelta(hours=1)
 
 T = TypeVar("T")
 
@@ -45,6 +47,10 @@ class Store:
         self._boot_at_start = clock.boot()
         self._mark_at_start: datetime | None = None
         self._time_trusted = False
+        self._identity = ("", "", "")
+        self._doubtful = False
+        """A commit's end was not seen: what is on record is read anew before the next decision."""
+        self._trim_at = clock.now() + TRIMMED_EVERY
         self.book: Book
         self.unwritable_since: datetime | None = None
 
@@ -60,7 +66,8 @@ class Store:
     ) -> "Store":
         """Take the file for this process and read it; `identity` is owner, provider, account.
 
-        Raises StoreInUse, StoreNewer, StoreDamaged, or StoreError if the file belongs to another owner.
+        Raises StoreInUse, StoreNewer, StoreDamaged, StoreUnwritable, or StoreError if the file belongs to another
+        owner.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file_lock = FileLock(path)
@@ -69,30 +76,29 @@ class Store:
             prepare(path)
             store = cls(open_engine(path, creator), file_lock, clock=clock, randomness=randomness)
             await store._begin(identity)
+        except (DBAPIError, sqlite3.Error, OSError, ValueError) as problem:
+            file_lock.give_back()
+            raise _refusal_to_open(path, problem) from problem
         except BaseException:
             file_lock.give_back()
             raise
         return store
 
     async def _begin(self, identity: tuple[str, str, str]) -> None:
-        owner, provider, account = identity
-        connection = await self._connected()
+        self._identity = identity
         try:
+            connection = await self._connected()
             async with connection.begin():
-                self.book = await connection.run_sync(
-                    lambda sync: load(
-                        sync,
-                        owner=owner,
-                        provider=provider,
-                        account=account,
-                        now=self._clock.now(),
-                        draw=self._randomness,
-                    )
-                )
+                self.book = await connection.run_sync(self._load)
         except BaseException:
             await self.close()
             raise
         self._mark_at_start = self.book.mark
+
+    def _load(self, connection: Connection) -> Book:
+        owner, provider, account = self._identity
+        now, draw = self._clock.now(), self._randomness
+        return load(connection, owner=owner, provider=provider, account=account, now=now, draw=draw)
 
     def on_change(self, ring: Callable[[], None]) -> None:
         """Call `ring` after each commit. It must not wait or fail."""
@@ -123,7 +129,7 @@ class Store:
             with anyio.move_on_after(limit.total_seconds(), shield=True) as scope:
                 result.append(await self._write(work))
             if scope.cancelled_caught:
-                await self._drop_connection()
+                await self._failed()
                 raise StoreUnwritable(f"no commit within {limit}")
         for ring in self._rings:
             ring()
@@ -131,7 +137,11 @@ class Store:
 
     async def _write(self, work: Callable[[Tx], T]) -> T:
         def run(connection: Connection) -> tuple[T, Book]:
-            tx = Tx(connection, self.book, now=self.now, randomness=self._randomness)
+            if self._doubtful:
+                self.book, self._doubtful = self._load(connection), False
+            clock_reads = self._clock.now()
+            now = max(clock_reads, self.book.mark or clock_reads)
+            tx = Tx(connection, self.book, now=now, clock_reads=clock_reads, randomness=self._randomness)
             outcome = work(tx)
             if tx.book is not self.book:
                 tx.put_mark(self._next_mark(tx.now))
@@ -142,12 +152,23 @@ class Store:
             async with connection.begin():
                 outcome, book = await connection.run_sync(run)
         except (DBAPIError, sqlite3.Error, OSError) as problem:
-            await self._drop_connection()
-            self.unwritable_since = self.unwritable_since or self._clock.now()
+            await self._failed()
             raise StoreUnwritable(str(problem.__cause__ or problem)) from problem
-        self.book = book
+        self.book = self._trimmed(book)
         self.unwritable_since = None
         return outcome
+
+    async def _failed(self) -> None:
+        self._doubtful = True
+        self.unwritable_since = self.unwritable_since or self._clock.now()
+        await self._drop_connection()
+
+    def _trimmed(self, book: Book) -> Book:
+        now = self._clock.now()
+        if now < self._trim_at:
+            return book
+        self._trim_at = now + TRIMMED_EVERY
+        return trimmed(book, now)
 
     def _next_mark(self, now: datetime) -> datetime:
         if self._mark_at_start is None or self._time_trusted:
@@ -201,3 +222,11 @@ class Store:
                 self._connection = None
             await self._engine.dispose()
         self._file_lock.give_back()
+
+
+def _refusal_to_open(path: Path, problem: Exception) -> StoreError:
+    """Locked, full and forbidden pass; what cannot be read as what was written does not."""
+    cause = problem.orig if isinstance(problem, DBAPIError) else problem
+    if isinstance(cause, sqlite3.OperationalError | OSError):
+        return StoreUnwritable(f"{path}: {cause}")
+    return StoreDamaged(path, str(cause))

@@ -24,7 +24,7 @@ from controller.core.deployment import Create, Record
 from controller.core.evidence_chain import link
 from controller.core.identity import DeploymentId, ObligationId, ResourceKey
 from controller.core.lease import Lease
-from controller.core.obligation import Obligation
+from controller.core.obligation import Ending, Obligation
 from controller.core.orphans import Sighting
 from controller.core.spend import Reservation
 from controller.ids import Randomness
@@ -38,11 +38,15 @@ T = TypeVar("T")
 class Tx:
     """One transaction. Lives inside one `Store.write` call and is never kept."""
 
-    def __init__(self, connection: Connection, book: Book, *, now: datetime, randomness: Randomness) -> None:
+    def __init__(
+        self, connection: Connection, book: Book, *, now: datetime, clock_reads: datetime, randomness: Randomness
+    ) -> None:
         self._connection = connection
         self._copied: set[str] = set()
         self.book = book
         self.now = now
+        self.clock_reads = clock_reads
+        """What the clock itself says: earlier than `now` where it went back behind what was witnessed (HC-32)."""
         self.randomness = randomness
 
     # What the decision rests on
@@ -82,7 +86,7 @@ class Tx:
         stored = replace(duty, version=duty.version + 1)
         self._guarded(schema.obligations, rows.obligation_to_row(stored), before is not None, duty.version)
         self._draft("obligations")[duty.id] = stored
-        if not stored.open and stored.key is not None:
+        if stored.ending is Ending.DISCHARGED and stored.key is not None:
             self._draft("settled")[stored.key] = stored.ended_at
         return stored
 

@@ -25,6 +25,10 @@ class Wants:
         at = self._asked.get(alias)
         return at is not None and now - at <= LASTS
 
+    def any(self, *, now: datetime) -> bool:
+        """Is anything wanted?"""
+        return any(self.wanted(alias, now=now) for alias in self._asked)
+
     def satisfied(self, alias: str, *, before: datetime | None = None) -> None:
         """Forget what was asked; with `before`, only what was asked until then."""
         at = self._asked.get(alias)
