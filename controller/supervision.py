@@ -8,7 +8,7 @@ everything.
 
 import asyncio
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Generic, Protocol, TypeVar
@@ -105,6 +105,19 @@ class Runner:
     wake: Wake
     pulse: Pulse
     on_failure: Callable[[str, str], None] = field(default=lambda name, problem: None)
+
+
+async def contained(work: Callable[[], Awaitable[object]], *, name: str) -> None:
+    """Run one piece of work whose failure must not take the others along; it is logged with its traceback."""
+    try:
+        await work()
+    except Exception as problem:
+        log.error("work_failed", work=name, error="".join(traceback.format_exception(problem)))
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        if current is None or current.cancelling():
+            raise
+        log.error("work_failed", work=name, error="cancelled by a library")
 
 
 async def keep_running(runner: Runner, *, clock: Clock, failures_max: int) -> None:

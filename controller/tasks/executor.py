@@ -9,11 +9,13 @@ still be sent (invariant 4).
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, Protocol, assert_never
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
 
 from controller.clock import Clock
 from controller.core.deployment import CreateAnswer, Record
@@ -43,6 +45,7 @@ from controller.store.deployments import Planned
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
 from controller.store.transaction import Tx
+from controller.supervision import contained
 
 RECORD_LIMIT: Final = timedelta(seconds=5)
 """How long recording an outcome may hold up a shutdown; after that the intent on disk is the trace."""
@@ -67,11 +70,18 @@ class Means:
 class Executor:
     """Sends creates and stops in a task group of its own, each at most once at a time."""
 
-    def __init__(self, means: Means, *, group: TaskGroup) -> None:
+    def __init__(self, means: Means) -> None:
         self._means = means
-        self._group = group
+        self._group: TaskGroup | None = None
         self._stopping: set[ObligationId] = set()
         self._shut = False
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Hold the calls' task group until cancelled. What is asked for before is dropped; passes ask again."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            task_status.started()
+            await anyio.sleep_forever()
 
     def shut(self) -> None:
         """No call is begun any more; those in flight go on."""
@@ -81,8 +91,9 @@ class Executor:
 
     def start(self, planned: Planned, model: ModelPolicy) -> None:
         """Send the creates of one declared deployment, offer after offer, in the background."""
-        if not self._shut:
-            self._group.start_soon(self._round, planned, model, name=f"create {planned.record.id}")
+        if self._group is not None and not self._shut:
+            call = partial(contained, partial(self._round, planned, model), name="create")
+            self._group.start_soon(call, name=f"create {planned.record.id}")
 
     async def _round(self, planned: Planned, model: ModelPolicy) -> None:
         """Ask for each offer in order until one is made or nothing can be said for certain (RP-16)."""
@@ -136,10 +147,10 @@ class Executor:
 
     def stop(self, duty: Obligation) -> None:
         """Send one stop in the background, unless one is on its way."""
-        if self._shut or duty.id in self._stopping:
+        if self._group is None or self._shut or duty.id in self._stopping:
             return
         self._stopping.add(duty.id)
-        self._group.start_soon(self._stop, duty, name=f"stop {duty.id}")
+        self._group.start_soon(partial(contained, partial(self._stop, duty), name="stop"), name=f"stop {duty.id}")
 
     async def _stop(self, duty: Obligation) -> None:
         means = self._means

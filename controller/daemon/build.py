@@ -1,0 +1,279 @@
+"""How do the parts of the daemon become one?
+
+`build` makes store, ports, cells and tasks from a config and the seams (clock, randomness, HTTP to the outside, the
+database's driver); `Daemon.run` keeps them going until it is cancelled. It adds no signals, sockets or notifications: a
+simulation builds the same daemon on virtual time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+import anyio
+
+from controller.clock import Clock, SystemClock
+from controller.core.book import AccountTrust
+from controller.core.identity import Scope
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.view import View
+from controller.daemon.launches import Fleet, fleet
+from controller.ids import Randomness, SystemRandomness
+from controller.providers.reading import Reading
+from controller.providers.runpod.account import Account, key_digest, open_api
+from controller.providers.runpod.adapter import RunpodReading, RunpodWriting
+from controller.providers.runpod.wire import Namespace
+from controller.providers.writing import Writing
+from controller.settings import Settings
+from controller.store import restoring
+from controller.store.database import Creator
+from controller.store.store import Store
+from controller.store.stream_leases import StreamLeases
+from controller.store.transaction import Tx
+from controller.store.wants import Wants
+from controller.supervision import Cell, Pulse, Runner, Task, Wake, keep_running
+from controller.tasks.account_guard import AccountGuard
+from controller.tasks.crash_loop_detector import CrashLoopDetector
+from controller.tasks.evidence_writer import Blocking, EvidenceWriter
+from controller.tasks.executor import Executor, Means
+from controller.tasks.idle_reaper import IdleReaper
+from controller.tasks.lease_keeper import LeaseKeeper
+from controller.tasks.ledger_keeper import LedgerKeeper
+from controller.tasks.obligation_settler import ObligationSettler
+from controller.tasks.observer import Observer, Prober, Rules
+from controller.tasks.orphan_sweeper import OrphanSweeper
+from controller.tasks.reconciler import Charter, Reconciler
+from controller.transport import AsyncTransport
+from controller.upstreams.probe import open_prober
+
+FAILURES_MAX = 8
+"""A task that fails so often in a row ends the daemon; the unit starts it clean."""
+
+
+async def in_thread(work: Callable[[], object]) -> object:
+    return await anyio.to_thread.run_sync(work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seams:
+    """Where the daemon touches the world: everything that a test replaces."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    randomness: Randomness = field(default_factory=SystemRandomness)
+    transport: AsyncTransport | None = None
+    """HTTP to provider and model servers; `None`: real sockets."""
+    creator: Creator | None = None
+    """The database driver's connection; `None`: aiosqlite."""
+    blocking: Blocking = in_thread  # type: ignore[assignment]  # generic in its result, as the protocol says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """Does the daemon work normally, or does it only stop what it owes?"""
+
+    stop_only: bool = False
+    config_readable: bool = True
+    problems: Sequence[str] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Daemon:
+    """A built daemon. `run` it, then `close` it."""
+
+    settings: Settings
+    mode: Mode
+    policy: HostingPolicy
+    models: dict[str, ModelPolicy]
+    run_id: str
+    clock: Clock
+    store: Store
+    view: Cell[View]
+    wants: Wants
+    stream_leases: StreamLeases
+    executor: Executor
+    reconciler: Reconciler
+    idle_reaper: IdleReaper
+    settler: ObligationSettler
+    evidence_writer: EvidenceWriter
+    runners: list[Runner]
+    started_at: datetime
+    closers: list[Callable[[], object]] = field(default_factory=list)
+
+    @property
+    def pulses(self) -> list[Pulse]:
+        return [runner.pulse for runner in self.runners]
+
+    def ring(self) -> None:
+        """Let every task pass now."""
+        for runner in self.runners:
+            runner.wake.ring()
+
+    async def run(self) -> None:
+        """Run every task until cancelled. Raises GaveUp when one fails for ever."""
+        async with anyio.create_task_group() as group:
+            await group.start(self.executor.run)
+            for runner in self.runners:
+                group.start_soon(
+                    partial(keep_running, runner, clock=self.clock, failures_max=FAILURES_MAX), name=runner.task.name
+                )
+
+    async def close(self) -> None:
+        """Bring the last evidence to the file and give the store back. Stops no machine."""
+        with anyio.move_on_after(5, shield=True):
+            await self.evidence_writer.close()
+        with anyio.move_on_after(5, shield=True):
+            for closer in self.closers:
+                await closer()  # type: ignore[misc]  # both are coroutines
+        await self.store.close()
+
+
+async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Daemon:
+    """Open the store, restore what is owed and wire everything. Calls no provider.
+
+    Raises ConfigProblems, StoreError.
+    """
+    policy, models = settings.hosting_policy(), settings.model_policies()
+    key = settings.runpod_key().get_secret_value()
+    parts = fleet(settings)
+    store = await Store.open(
+        settings.places.store,
+        identity=(policy.owner, policy.provider, policy.account),
+        clock=seams.clock,
+        randomness=seams.randomness,
+        creator=seams.creator,
+    )
+    run_id = f"c-{seams.randomness.token_hex(4)}"
+    try:
+        await store.write(lambda tx: _take_over(tx, settings, policy, mode, (run_id, key)))
+    except BaseException:
+        await store.close()
+        raise
+    http = open_api(key=key, base_url=settings.written.runpod.api_url, transport=seams.transport)
+    account = Account(http, clock=seams.clock)
+    namespace = Namespace(
+        scope=Scope(provider=policy.provider, account=policy.account),
+        owner=store.book.owner,
+        prefix=settings.written.runpod.prefix,
+        foreign_prefixes=settings.written.runpod.foreign_prefixes,
+        proxy_url=settings.written.runpod.proxy_url,
+    )
+    ports = Ports(
+        reading=RunpodReading(account, namespace=namespace, models=parts.ordered.values()),
+        writing=RunpodWriting(account, namespace=namespace, models=parts.ordered),
+        prober=open_prober(clock=seams.clock, transport=seams.transport),
+    )
+    wiring = Wiring(settings=settings, seams=seams, mode=mode, policy=policy, models=models, run_id=run_id, fleet=parts)
+    daemon = wire(store, ports, wiring)
+    daemon.closers = [http.aclose, ports.prober.aclose]  # type: ignore[attr-defined]  # the real prober closes
+    return daemon
+
+
+def _take_over(tx: Tx, settings: Settings, policy: HostingPolicy, mode: Mode, run: tuple[str, str]) -> None:
+    run_id, key = run
+    tx.line("daemon.started", detail={"run": run_id, "mode": "stop-only" if mode.stop_only else "normal"})
+    restoring.restore(tx, policy=policy, holder=run_id)
+    if not mode.stop_only:
+        tx.put_accepted_config(settings.accepted())
+    digest = key_digest(key, tx.book.owner.installation)
+    known = tx.book.account.digest
+    if known == digest:
+        return
+    owing = any(duty.open for duty in tx.book.obligations.values())
+    if known is not None and owing:
+        why = "the provider's key changed while something is owed"
+        tx.put_account(AccountTrust(digest=digest, trusted=False, why=why))
+        tx.line("account.changed", detail={"text": why})
+        tx.raise_alarm("account-changed", subject=policy.account, detail=why)
+    else:
+        tx.put_account(replace(tx.book.account, digest=digest, trusted=True, why=None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The ways to the outside."""
+
+    reading: Reading
+    writing: Writing
+    prober: Prober
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What the parts are made from."""
+
+    settings: Settings
+    seams: Seams
+    mode: Mode
+    policy: HostingPolicy
+    models: dict[str, ModelPolicy]
+    run_id: str
+    fleet: Fleet
+
+
+def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
+    """Make cells and tasks and let them ring each other."""
+    clock, policy, models = wiring.seams.clock, wiring.policy, wiring.models
+    view: Cell[View] = Cell(View(interval=policy.listing_fast))
+    wants, leases = Wants(), StreamLeases(lifetime=policy.stream_lease)
+    executor = Executor(
+        Means(
+            store=store,
+            writing=ports.writing,
+            clock=clock,
+            policy=policy,
+            holder=wiring.run_id,
+            launches=wiring.fleet.launches,
+        )
+    )
+    charter = Charter(
+        policy=policy,
+        models=models,
+        holder=wiring.run_id,
+        randomness=wiring.seams.randomness,
+        stop_only=wiring.mode.stop_only,
+        config_readable=wiring.mode.config_readable,
+    )
+    reconciler = Reconciler(store=store, view=view, wants=wants, executor=executor, clock=clock, charter=charter)
+    reaper = IdleReaper(store=store, stream_leases=leases, clock=clock, policy=policy, models=models)
+    settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
+    writer = EvidenceWriter(store=store, path=wiring.settings.places.evidence, blocking=wiring.seams.blocking)
+    rules = Rules(policy=policy, watched=wiring.fleet.watched, wanted=lambda: wants.any(now=clock.now()))
+    tasks: list[Task] = [
+        Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules),
+        AccountGuard(store=store, view=view),
+        reconciler,
+        reaper,
+        CrashLoopDetector(store=store, view=view, models=models),
+        OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
+        settler,
+        LeaseKeeper(store=store, policy=policy, holder=wiring.run_id),
+        LedgerKeeper(store=store, policy=policy, models=models),
+        writer,
+    ]
+    now = clock.now()
+    runners = [
+        Runner(task=task, wake=Wake(), pulse=Pulse(name=task.name, period=task.period, last_pass_at=now))
+        for task in tasks
+    ]
+    daemon = Daemon(
+        settings=wiring.settings,
+        mode=wiring.mode,
+        policy=policy,
+        models=models,
+        run_id=wiring.run_id,
+        clock=clock,
+        store=store,
+        view=view,
+        wants=wants,
+        stream_leases=leases,
+        executor=executor,
+        reconciler=reconciler,
+        idle_reaper=reaper,
+        settler=settler,
+        evidence_writer=writer,
+        runners=runners,
+        started_at=now,
+    )
+    store.on_change(daemon.ring)
+    view.on_change(daemon.ring)
+    return daemon

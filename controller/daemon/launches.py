@@ -1,0 +1,113 @@
+"""What does each model look like to the provider, to its machine and to the probe?
+
+Joins the operator's section with the provider's model type and the model server's arguments: the one place that knows
+all three.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller.providers.runpod.order import Cloud, NetworkVolume, RunpodModel, secret_reference
+from controller.providers.writing import Launch
+from controller.settings import Settings
+from controller.settings.models import ModelSection
+from controller.tasks.observer import Watched
+from controller.upstreams import llama_cpp, vllm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Every configured model, in the three shapes that are needed."""
+
+    ordered: Mapping[str, RunpodModel]
+    launches: Mapping[str, Launch]
+    watched: Mapping[str, Watched]
+
+
+def fleet(settings: Settings, *, probe_keys: bool = True) -> Fleet:
+    """Raises ConfigProblems where a probe key is named and cannot be read."""
+    ordered = {alias: _ordered(settings, alias) for alias in settings.models}
+    launches = {alias: _launch(settings, alias, ordered[alias]) for alias in settings.models}
+    watched = {alias: _watched(settings, alias, ordered[alias], probe_keys=probe_keys) for alias in settings.models}
+    return Fleet(ordered=ordered, launches=launches, watched=watched)
+
+
+def _ordered(settings: Settings, alias: str) -> RunpodModel:
+    section = settings.models[alias]
+    volume = None
+    data_centers = section.data_center_ids
+    if section.volumes:
+        # One place for now: the first declared volume pins its data centre (RP-22).
+        place, volume_id = next(iter(section.volumes.items()))
+        volume = NetworkVolume(id=volume_id, path=section.volume_mount_path)
+        data_centers = (place,)
+    return RunpodModel(
+        alias=alias,
+        image=section.image,
+        gpus=section.gpus,
+        key_secret=settings.key_secret(alias),
+        disk_gb=settings.disk_gb(alias),
+        gpu_count=section.gpu_count,
+        cloud=Cloud(section.cloud_type),
+        data_center_ids=data_centers,
+        volume=volume,
+        registry=section.registry,
+        min_cuda=section.min_cuda,
+        hub_token_secret=section.hf_token_secret,
+        max_usd_per_hour=section.max_usd_per_hour,
+        environment=section.environment,
+    )
+
+
+def _launch(settings: Settings, alias: str, ordered: RunpodModel) -> Launch:
+    section = settings.models[alias]
+    if section.server == "llama_cpp":
+        server = _llama_cpp(section, ordered)
+        return Launch(argv=llama_cpp.argv(server), environment=llama_cpp.environment(server))
+    engine = _vllm(section, ordered)
+    return Launch(argv=vllm.argv(engine), environment=vllm.environment(engine))
+
+
+def _vllm(section: ModelSection, ordered: RunpodModel) -> vllm.VllmModel:
+    return vllm.VllmModel(
+        repository=section.model,
+        served_name=section.served_name or section.model,
+        context=section.context,
+        max_num_seqs=section.max_num_seqs,
+        gpu_util=section.gpu_util,
+        gpu_count=section.gpu_count,
+        thinking=section.thinking == "on",
+        reasoning_effort=None if section.reasoning_effort is None else vllm.Effort(section.reasoning_effort),
+        sampling=section.sampling,
+        tool_call_parser=section.tool_call_parser,
+        max_num_batched_tokens=section.max_num_batched_tokens,
+        long_prefill_token_threshold=section.long_prefill_token_threshold,
+        extra_args=section.extra_args,
+        key_reference=ordered.key_reference,
+        hub_token_reference=ordered.hub_token_reference,
+        volume_path=None if ordered.volume is None else ordered.volume.path,
+    )
+
+
+def _llama_cpp(section: ModelSection, ordered: RunpodModel) -> llama_cpp.LlamaCppModel:
+    return llama_cpp.LlamaCppModel(
+        repository=section.model,
+        served_name=section.served_name or section.model,
+        context=section.context,
+        slots=section.max_num_seqs,
+        file=section.model_file,
+        tools=section.tool_calling == "parsed",
+        extra_args=section.extra_args,
+        key_reference=ordered.key_reference,
+        hub_token_reference=ordered.hub_token_reference,
+        volume_path=None if ordered.volume is None else ordered.volume.path,
+    )
+
+
+def _watched(settings: Settings, alias: str, ordered: RunpodModel, *, probe_keys: bool) -> Watched:
+    key = settings.probe_key(alias) if probe_keys else None
+    return Watched(
+        server=settings.models[alias].server,
+        secret_reference=secret_reference(ordered.key_secret),
+        credential=None if key is None else key.get_secret_value(),
+    )
