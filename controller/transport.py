@@ -72,22 +72,22 @@ class CallLimits:
 class Http:
     """One party that we speak to, with the headers that it alone gets.
 
-    `bearer` goes with every call and nowhere else: paths are appended to `base_url`, redirects are answers, and proxies
-    named in the environment are not used. With an empty `base_url` each call gives a full URL, and there is no bearer.
+    `bearer` goes with every call and nowhere else: paths are appended to `address`, redirects are answers, and proxies
+    named in the environment are not used. With an empty `address` each call gives a full URL, and there is no bearer.
     """
 
     def __init__(
         self,
-        base_url: str,
+        address: str,
         *,
         user_agent: str,
         bearer: str | None = None,
         limits: CallLimits | None = None,
         transport: AsyncTransport | None = None,
     ) -> None:
-        if bearer is not None and not base_url:
+        if bearer is not None and not address:
             raise ValueError("a credential needs the one address that it is for")
-        self._base_url = base_url.rstrip("/")
+        self._address = address.rstrip("/")
         self._bearer = bearer
         self._limits = limits or CallLimits()
         headers = {"user-agent": user_agent, "accept-encoding": "identity"}
@@ -142,7 +142,7 @@ class Http:
         self, client: httpx.AsyncClient, method: str, path: str, headers: dict[str, str], body: bytes | None
     ) -> Answer:
         async with client.stream(
-            method, f"{self._base_url}{path}", headers=headers, content=body, follow_redirects=False
+            method, f"{self._address}{path}", headers=headers, content=body, follow_redirects=False
         ) as response:
             return Answer(
                 code=response.status_code,

@@ -42,7 +42,7 @@ class VllmModel:
     served_name: str
     context: int
     max_num_seqs: int = 8
-    gpu_util: Decimal = Decimal("0.90")
+    gpu_memory_share: Decimal = Decimal("0.90")
     gpu_count: int = 1
     thinking: bool = False
     reasoning_effort: Effort | None = None
@@ -73,7 +73,7 @@ def argv(model: VllmModel) -> tuple[str, ...]:
         *("--served-model-name", model.served_name),
         *("--max-model-len", str(model.context)),
         *("--max-num-seqs", str(model.max_num_seqs)),
-        *("--gpu-memory-utilization", str(model.gpu_util)),
+        *("--gpu-memory-utilization", str(model.gpu_memory_share)),
         *("--generation-config", "vllm"),
         *("--default-chat-template-kwargs", _compact(_template_values(model))),
         *_sampling(model),
@@ -139,8 +139,8 @@ def _cards(model: VllmModel) -> tuple[str, ...]:
 
 def _faults(model: VllmModel) -> Iterator[str]:
     # Written positively: a NaN is in no range.
-    if not (model.gpu_util.is_finite() and Decimal("0.1") <= model.gpu_util <= 1):
-        yield "gpu_util is outside 0.1 to 1.0"
+    if not (model.gpu_memory_share.is_finite() and Decimal("0.1") <= model.gpu_memory_share <= 1):
+        yield "gpu_memory_share is outside 0.1 to 1.0"
     if min(model.context, model.max_num_seqs, model.gpu_count) < 1:
         yield "context, max_num_seqs and gpu_count are at least 1"
     if model.max_num_batched_tokens is not None and model.max_num_batched_tokens < model.max_num_seqs:

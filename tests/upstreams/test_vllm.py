@@ -46,7 +46,7 @@ def test_a_model_that_says_everything_gives_exactly_this_command() -> None:
         served_name="big",
         context=1024,
         max_num_seqs=16,
-        gpu_util=Decimal("0.95"),
+        gpu_memory_share=Decimal("0.95"),
         gpu_count=2,
         thinking=True,
         reasoning_effort=Effort.XHIGH,
@@ -131,9 +131,9 @@ def test_several_cards_do_not_copy_from_one_to_another() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"gpu_util": Decimal("0.09")},
-        {"gpu_util": Decimal("1.01")},
-        {"gpu_util": Decimal("NaN")},
+        {"gpu_memory_share": Decimal("0.09")},
+        {"gpu_memory_share": Decimal("1.01")},
+        {"gpu_memory_share": Decimal("NaN")},
         {"context": 0},
         {"max_num_seqs": 0},
         {"gpu_count": 0},
@@ -153,8 +153,8 @@ def test_values_that_cannot_start_a_server_are_refused(wrong: dict[str, Any]) ->
 @pytest.mark.parametrize(
     "right",
     [
-        {"gpu_util": Decimal("0.1")},
-        {"gpu_util": Decimal(1)},
+        {"gpu_memory_share": Decimal("0.1")},
+        {"gpu_memory_share": Decimal(1)},
         {"max_num_batched_tokens": 8},
         {"long_prefill_token_threshold": 32768},
     ],
