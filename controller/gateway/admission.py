@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-import anyio
-
 from controller.core.errors import Code
 from controller.gateway import document
 from controller.gateway.clients import may_use
@@ -97,19 +95,17 @@ async def _read(headers: dict[bytes, bytes], receive: Receive, config: GatewayCo
         raise _too_large(limit)
     pieces: list[bytes] = []
     size = 0
-    with anyio.move_on_after(config.body_wait.total_seconds()):
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise ClientGone
-            piece = message.get("body", b"")
-            size += len(piece)
-            if size > limit:
-                raise _too_large(limit)
-            pieces.append(piece)
-            if not message.get("more_body", False):
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    raise ClientGone
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise _too_large(limit)
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _too_large(limit: int) -> Refused:

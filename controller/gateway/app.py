@@ -8,6 +8,7 @@ leases, `drain` ends what is open when the gateway stops.
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -24,7 +25,7 @@ from controller.gateway.placement import Placement
 from controller.gateway.proof import Proofs
 from controller.gateway.proxy import Proxy
 from controller.gateway.refusals import Refused, not_served
-from controller.gateway.reply import Reply, Send
+from controller.gateway.reply import CutOff, Reply, Send
 from controller.gateway.reports import Reports
 from controller.gateway.routes import Key, RouteTable, follow
 from controller.gateway.starts import Starts
@@ -57,6 +58,7 @@ class Gateway:
         self._group: TaskGroup | None = None
         self._early: list[Job] = []
         self._live: set[Exchange] = set()
+        self._reading: set[Reply] = set()
         self._none_live = anyio.Event()
         self.tally = Tally()
         self.contact = Contact(self._contact_changed)
@@ -146,15 +148,21 @@ class Gateway:
         self.table.without(key)
 
     async def _sweep(self) -> None:
-        """Ends exchanges whose client has stopped reading without leaving."""
-        limit = self._config.client_limit.total_seconds()
+        """Ends what hangs on a client that stopped reading, or sending, without leaving.
+
+        One look at all of them every few seconds costs nothing; a timer for each request and piece would.
+        """
         while True:
             await anyio.sleep(SWEEP_S)
             now = anyio.current_time()
             for exchange in list(self._live):
                 since = exchange.reply.sending_since
-                if since is not None and now - since > limit:
+                if since is not None and now - since > self._config.client_limit.total_seconds():
                     exchange.abandon()
+            for reply in list(self._reading):
+                if now - reply.begun_at > self._config.body_wait.total_seconds():
+                    with suppress(CutOff):
+                        reply.cut()
 
     # What clients ask.
 
@@ -175,7 +183,11 @@ class Gateway:
             reply.cut()
 
     async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
-        demand = await admit(scope, receive, shape, self._config, self.table)
+        self._reading.add(reply)
+        try:
+            demand = await admit(scope, receive, shape, self._config, self.table)
+        finally:
+            self._reading.discard(reply)
         exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._config.sign_of_life)
         self._live.add(exchange)
         outcome = "client_gone"

@@ -43,20 +43,25 @@ class Exchange:
         self._receive = receive
         self._desk = desk
         self._sign_of_life = sign_of_life.total_seconds()
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
         self._verdict: Refused | None = None
         self.gone = False
 
     async def run(self) -> Refused | None:
         """The refusal it ended with, if it did."""
-        async with anyio.create_task_group() as group:
-            self._scope = group.cancel_scope
-            group.start_soon(self._watch)
-            try:
-                await self._serve()
-            except Refused as refused:
-                self._verdict = refused
-            group.cancel_scope.cancel()
+        on_leave = self.reply.on_leave
+        if on_leave is not None:
+            on_leave(self._client_left)
+        try:
+            if self.demand.stream or on_leave is None:
+                await self._run_beside_watches(watch_client=on_leave is None)
+            else:
+                # A task beside each short request would cost more than all else that is done for it.
+                with anyio.CancelScope() as self._scope:
+                    await self._serve()
+        finally:
+            if on_leave is not None:
+                on_leave(None)
         if self._verdict is not None and not self.gone and not self.reply.done:
             with anyio.move_on_after(LAST_WORDS_LIMIT.total_seconds()):
                 await self.reply.refuse(self._verdict)
@@ -65,16 +70,31 @@ class Exchange:
     def end(self, refused: Refused) -> None:
         """From outside: the gateway stops."""
         self._verdict = self._verdict or refused
-        self._scope.cancel()
+        self._cancel()
 
     def abandon(self) -> None:
         """From outside: the client takes no bytes any more."""
         self.gone = True
-        self._scope.cancel()
+        self._cancel()
         with suppress(CutOff):  # the server then cuts what is left unfinished
             self.reply.cut()
 
+    def _cancel(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def _client_left(self) -> None:
+        if not self.reply.done:
+            self.gone = True
+            self._cancel()
+
     async def _serve(self) -> None:
+        try:
+            await self._serve_somewhere()
+        except Refused as refused:
+            self._verdict = refused
+
+    async def _serve_somewhere(self) -> None:
         avoid: frozenset[Key] = frozenset()
         while True:
             place = await self._place(avoid)
@@ -95,24 +115,27 @@ class Exchange:
             raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server cannot be reached")
         return await self._desk.rooms.place(self.demand.alias, self.demand.patience)
 
-    async def _watch(self) -> None:
-        while self.demand.stream and not self.reply.content and not self.reply.done:
-            with anyio.move_on_after(self._sign_of_life):
-                await self._client_left()
-                return
-            await self._show_life()
-        await self._client_left()
+    async def _run_beside_watches(self, *, watch_client: bool) -> None:
+        async with anyio.create_task_group() as group:
+            self._scope = group.cancel_scope
+            if watch_client:
+                group.start_soon(self._watch_client)
+            if self.demand.stream:
+                group.start_soon(self._show_life)
+            await self._serve()
+            group.cancel_scope.cancel()
 
-    async def _client_left(self) -> None:
+    async def _watch_client(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        if not self.reply.done:
-            self.gone = True
-            self._scope.cancel()
+        self._client_left()
 
     async def _show_life(self) -> None:
-        if self.reply.content or self.reply.done:
-            return
-        if not self.reply.begun:
-            await self.reply.open_events()
-        await self.reply.comment(progress(self._desk.table.views.get(self.demand.alias)))
+        """Until the model's first byte, which also ends whatever limit a proxy on the client's side has."""
+        while True:
+            await anyio.sleep(self._sign_of_life)
+            if self.reply.content or self.reply.done:
+                return
+            if not self.reply.begun:
+                await self.reply.open_events()
+            await self.reply.comment(progress(self._desk.table.views.get(self.demand.alias)))

@@ -127,9 +127,14 @@ def broken(error: WireError) -> Refused:
 
 
 async def _plain(incoming: Incoming, place: Place, reply: Reply) -> None:
+    left = _announced(incoming)
     async for piece in incoming.chunks():
         place.use.byte_came()
         await _begin(reply, incoming, events=False)
+        left -= len(piece)
+        if not left:
+            await reply.last_piece(piece)
+            return
         await reply.piece(piece)
     await _begin(reply, incoming, events=False)
     await reply.finish()
@@ -145,6 +150,14 @@ async def _begin(reply: Reply, incoming: Incoming, *, events: bool) -> None:
     if not reply.begun:
         headers = [pair for pair in incoming.headers if pair[0] in PASSED_ON]
         await reply.start(incoming.status, headers, events=events)
+
+
+def _announced(incoming: Incoming) -> int:
+    """The body's length, or a number that no body reaches."""
+    for name, value in incoming.headers:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return -1
 
 
 def _told(body: bytes) -> dict[str, str]:

@@ -15,6 +15,9 @@ Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
 ABORT: Final = "gpuwarden.abort"
+"""In a scope's extensions: ends the connection without finishing the answer."""
+LEAVE: Final = "gpuwarden.leave"
+"""In a scope's extensions: takes what to call when the client leaves, or None."""
 EVENT_STREAM: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -29,7 +32,9 @@ class CutOff(Exception):
 class Reply:
     def __init__(self, send: Send, scope: MutableMapping[str, Any]) -> None:
         self._asgi_send = send
-        self._abort: Callable[[], None] | None = (scope.get("extensions") or {}).get(ABORT)
+        extensions = scope.get("extensions") or {}
+        self._abort: Callable[[], None] | None = extensions.get(ABORT)
+        self.on_leave: Callable[[Callable[[], None] | None], None] | None = extensions.get(LEAVE)
         self._now = asyncio.get_running_loop().time
         self.status: int | None = None
         self.events = False
@@ -39,6 +44,8 @@ class Reply:
         self.done = False
         self.sending_since: float | None = None
         """Since when the client has been taking nothing, on the loop's clock."""
+        self.begun_at = self._now()
+        """When its request began to arrive."""
 
     @property
     def begun(self) -> bool:
@@ -59,6 +66,11 @@ class Reply:
     async def piece(self, data: bytes) -> None:
         self.content = True
         await self._body(data)
+
+    async def last_piece(self, data: bytes) -> None:
+        self.content = True
+        self.done = True
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def finish(self) -> None:
         self.done = True

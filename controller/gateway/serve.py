@@ -6,7 +6,7 @@ bounded time.
 """
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, cast
@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from controller.gateway.app import App
-from controller.gateway.reply import ABORT
+from controller.gateway.reply import ABORT, LEAVE
 
 FLUSH_LIMIT: Final = timedelta(seconds=5)
 GRACEFUL_S: Final = 2
@@ -24,12 +24,22 @@ KEEP_ALIVE_S: Final = 75
 
 
 class GatewayProtocol(HttpToolsProtocol):
-    """uvicorn's own, with a way to cut."""
+    """uvicorn's own, with a way to cut, and with word of a client that leaves."""
+
+    _left: Callable[[], None] | None = None
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         scope = cast(dict[str, Any], self.scope)
-        scope["extensions"] = {ABORT: self._cut}
+        scope["extensions"] = {ABORT: self._cut, LEAVE: self._on_leave}
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._left is not None:
+            self._left()
+
+    def _on_leave(self, left: Callable[[], None] | None) -> None:
+        self._left = left
 
     def _cut(self) -> None:
         if self.cycle is not None:

@@ -18,6 +18,7 @@ Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 ABORT = "gpuwarden.abort"
+LEAVE = "gpuwarden.leave"
 
 
 class AsgiAnswer:
@@ -28,6 +29,7 @@ class AsgiAnswer:
         self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=4)
         self._begun = asyncio.Event()
         self._left = asyncio.Event()
+        self._when_left: Callable[[], None] | None = None
         self._asked = False
         self.cut = False
         self.ended = False
@@ -66,7 +68,7 @@ class AsgiAnswer:
             "server": (parts.hostname, parts.port or 80),
             "client": ("127.0.0.1", 50_000),
             "state": {},
-            "extensions": {ABORT: self._abort},
+            "extensions": {ABORT: self._abort, LEAVE: self._on_leave},
         }
 
     def _abort(self) -> None:
@@ -76,6 +78,9 @@ class AsgiAnswer:
         while self._pieces.full():
             self._pieces.get_nowait()
         self._pieces.put_nowait(None)
+
+    def _on_leave(self, left: Callable[[], None] | None) -> None:
+        self._when_left = left
 
     async def _receive(self) -> Message:
         if not self._asked:
@@ -144,6 +149,8 @@ class AsgiAnswer:
         self._left.set()
         while not self._pieces.empty():
             self._pieces.get_nowait()
+        if self._when_left is not None:
+            asyncio.get_running_loop().call_soon(self._when_left)
 
 
 class AsgiWire:
