@@ -102,3 +102,53 @@ def test_a_purse_knows_when_it_will_be_empty() -> None:
     assert purse.empty_at() is None
     purse.change(2.0, 5.0)
     assert (purse.empty_at(), purse.at(7.0)) == (10.0, 6.0)
+
+
+async def test_billing_records_split_a_pods_cost_by_bucket_and_add_up_to_the_truth() -> None:
+    world = World(prices={"NVIDIA A40": 3.6})
+    pod = await world.create(disk=100)
+    world.now += 5000
+    await world.client.post(f"/v2/pods/{pod}/action", json={"action": "stop"})
+    world.now += 5000
+    answer = (await world.client.get("/v2/billing/pods", params={"bucketSize": "hour", "podId": pod})).json()
+    amounts = [record["gpuAmount"] for record in answer["records"]]
+    assert amounts == pytest.approx([3.6, 1.4])
+    assert answer["metadata"]["totals"]["totalAmount"] == pytest.approx(world.truth_of(pod)["billed_usd"])
+
+
+async def test_billing_records_lag_and_are_rounded_up_as_set() -> None:
+    world = World(prices={"NVIDIA A40": 3.6}, billing_delay_seconds=600, billing_quantum_seconds=100)
+    pod = await world.create(disk=1)
+    world.now += 150
+    await world.client.delete(f"/v2/pods/{pod}")
+    assert (await world.client.get("/v2/billing/pods")).json()["records"] == []
+    world.now += 700
+    (record,) = (await world.client.get("/v2/billing/pods?lastN=1")).json()["records"]
+    assert (record["gpuAmount"], record["podId"]) == (pytest.approx(0.2), pod)
+
+
+@pytest.mark.parametrize("size", ["hour", "day", "week", "month", "year"])
+async def test_a_billing_window_is_snapped_outward_to_its_buckets(size: str) -> None:
+    world = World()
+    query = {"bucketSize": size, "startTime": "2026-12-30T10:30:00Z", "endTime": "2026-12-30T10:40:00Z"}
+    shown = (await world.client.get("/v2/billing/pods", params=query)).json()["metadata"]["query"]
+    assert (shown["startTime"], shown["endTime"]) == {
+        "hour": ("2026-12-30T10:00:00.000Z", "2026-12-30T11:00:00.000Z"),
+        "day": ("2026-12-30T00:00:00.000Z", "2026-12-31T00:00:00.000Z"),
+        "week": ("2026-12-28T00:00:00.000Z", "2027-01-04T00:00:00.000Z"),
+        "month": ("2026-12-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"),
+        "year": ("2026-01-01T00:00:00.000Z", "2027-01-01T00:00:00.000Z"),
+    }[size]
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("bucketSize=minute", 422),
+        ("lastN=0", 422),
+        ("lastN=2&startTime=2026-12-30T10:30:00Z", 400),
+        ("startTime=yesterday", 422),
+    ],
+)
+async def test_a_billing_query_that_makes_no_sense_is_refused(query: str, status: int) -> None:
+    assert (await World().client.get(f"/v2/billing/pods?{query}")).status_code == status

@@ -186,6 +186,7 @@ async def test_a_stopped_pod_costs_nothing_and_starts_again_from_zero() -> None:
     stopped = (await world.client.post(f"/v2/pods/{pod}/action", json={"action": "stop"})).json()
     assert (stopped["status"], stopped["cost"], stopped["runtime"]) == ("EXITED", 0, None)
     await world.client.post(f"/v2/pods/{pod}/action", json={"action": "start"})
+    assert (await world.read(pod))["status"] == "STARTING"
     world.now += 25
     assert (await world.read(pod))["runtime"]["uptime"] == 5
 

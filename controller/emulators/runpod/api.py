@@ -10,11 +10,12 @@ import http
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.emulators.exchange import Answer, Request, in_json
-from controller.emulators.runpod import bodies, catalog, pods, shown
+from controller.emulators.exchange import Answer, in_json
+from controller.emulators.runpod import bodies, catalog, pods, secret_store, shown
+from controller.emulators.runpod.api_call import Ask, Route
+from controller.emulators.runpod.billing import answer_billing
 from controller.emulators.runpod.bodies import Refused
 from controller.emulators.runpod.pods import Pod
 
@@ -24,23 +25,6 @@ if TYPE_CHECKING:
 _NO_CAPACITY: Final = (
     "There are no longer any instances available with the requested specifications. Please refresh and try again."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """One call: who asks what, when. `ignore`: say yes and do nothing; `omit`: leave these out of a listing."""
-
-    emulator: Emulator
-    request: Request
-    now: float
-    ignore: bool = False
-    omit: tuple[str, ...] = ()
-
-    def owning_pod(self) -> str | None:
-        return self.emulator.owner_of(self.request.bearer() or "")
-
-
-Route = Callable[[Ask, str], Answer]
 
 
 def respond(ask: Ask) -> Answer:
@@ -284,4 +268,14 @@ _ROUTES: Final[list[tuple[re.Pattern[str], dict[str, Route]]]] = [
     (re.compile(r"/v2/catalog/datacenters"), {"GET": _list_places}),
     (re.compile(r"/v2/catalog/datacenters/([^/]+)"), {"GET": _get_place}),
     (re.compile(r"/v2/network-volumes"), {"GET": _list_volumes}),
+    (re.compile(r"/v2/billing/pods"), {"GET": answer_billing}),
+    (re.compile(r"/v2/account/secrets"), {"GET": secret_store.list_secrets, "POST": secret_store.create_secret}),
+    (
+        re.compile(r"/v2/account/secrets/([^/]+)"),
+        {
+            "GET": secret_store.get_secret,
+            "PATCH": secret_store.change_secret,
+            "DELETE": secret_store.remove_secret,
+        },
+    ),
 ]

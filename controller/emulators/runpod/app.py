@@ -30,6 +30,7 @@ from controller.emulators.exchange import (
     while_client_stays,
 )
 from controller.emulators.runpod import api, proxy
+from controller.emulators.runpod.api_call import Ask
 from controller.emulators.runpod.emulator import WINDOWS, Call, Emulator
 from controller.emulators.runpod.faults import Deed
 from controller.emulators.runpod.graphql import answer_graphql
@@ -106,7 +107,7 @@ async def _api(emulator: Emulator, request: Request, call: Call, deed: Deed | No
     bend = deed or Deed()
 
     def respond(now: float) -> Answer:
-        ask = api.Ask(emulator=emulator, request=request, now=now, ignore=bend.ignore, omit=bend.omit)
+        ask = Ask(emulator=emulator, request=request, now=now, ignore=bend.ignore, omit=bend.omit)
         answer = answer_graphql(ask) if request.path == "/graphql" else api.respond(ask)
         if answer.effect != "none":
             call.effect, call.pod = answer.effect, answer.pod
@@ -114,7 +115,7 @@ async def _api(emulator: Emulator, request: Request, call: Call, deed: Deed | No
 
     async def act(to: Exchange) -> None:
         if LOGS_PATH.fullmatch(request.path) and request.method == "GET":
-            await stream_logs(api.Ask(emulator=emulator, request=request, now=emulator.now()), to)
+            await stream_logs(Ask(emulator=emulator, request=request, now=emulator.now()), to)
         else:
             await give(to, respond(emulator.settle()))
 

@@ -109,7 +109,7 @@ def change_pod(emulator: Emulator, pod_id: str, change: dict[str, Any], now: flo
 
 def _age(pod: Pod, created_at: float) -> None:
     pod.created_at = min(created_at, pod.meter.since)
-    pod.meter.since = pod.created_at
+    pod.meter.backdate(pod.created_at)
     pod.boot.at = pod.created_at
     pod.listed_from = pod.readable_from = pod.created_at
 

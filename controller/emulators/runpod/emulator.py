@@ -59,7 +59,8 @@ class Emulator:
         self.faults = Faults()
         self.calls: deque[Call] = deque(maxlen=_CALLS_KEPT)
         self.children = Children()
-        self._purse = Purse(usd=self.settings.balance, since=clock())
+        self.began_at = clock()
+        self._purse = Purse(usd=self.settings.balance, since=self.began_at)
         self._counted: dict[str, tuple[float, int]] = {}
         self._later: list[tuple[float, Callable[[float], None]]] = []
 
@@ -237,7 +238,6 @@ class Emulator:
         for pod in self.pods.values():
             self._purse.change(-pod.meter.rate.usd, at)
             pod.meter.change(NOTHING, at)
-        self._purse.rate = 0.0  # what rounding left would end the next pod at once
 
 
 def _new_pod(emulator: Emulator, asked: dict[str, Any], now: float, *, lags: bool) -> Pod:

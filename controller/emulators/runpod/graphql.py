@@ -10,11 +10,12 @@ import json
 
 from controller.emulators.exchange import Answer, in_json
 from controller.emulators.runpod import api
+from controller.emulators.runpod.api_call import Ask
 
 _SPEND_LIMIT_USD = 80
 
 
-def answer_graphql(ask: api.Ask) -> Answer:
+def answer_graphql(ask: Ask) -> Answer:
     if ask.request.method != "POST":
         return api.problem(405, "method not allowed")
     try:

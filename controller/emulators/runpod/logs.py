@@ -14,6 +14,7 @@ import anyio
 
 from controller.emulators.exchange import Exchange, give
 from controller.emulators.runpod import api
+from controller.emulators.runpod.api_call import Ask
 from controller.emulators.runpod.bodies import Refused
 from controller.emulators.runpod.pods import Pod
 from controller.emulators.runpod.shown import in_rfc3339
@@ -29,7 +30,7 @@ _HEADERS: Final = [
 ]
 
 
-async def stream_logs(ask: api.Ask, exchange: Exchange) -> None:
+async def stream_logs(ask: Ask, exchange: Exchange) -> None:
     try:
         pod, tail = _asked(ask)
     except Refused as refusal:
@@ -47,7 +48,7 @@ async def stream_logs(ask: api.Ask, exchange: Exchange) -> None:
     await exchange.finish()
 
 
-def _asked(ask: api.Ask) -> tuple[Pod, int]:
+def _asked(ask: Ask) -> tuple[Pod, int]:
     match = LOGS_PATH.fullmatch(ask.request.path)
     api.authorize(ask)
     pod = api.find_pod(ask, match.group(1) if match else "")

@@ -8,7 +8,7 @@ twice the running rate.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 HOUR: float = 3600.0
 MONTH: float = 30 * 24 * HOUR
@@ -40,15 +40,26 @@ def stopped_rate(*, volume_gb: int) -> Rate:
     return Rate(disk=volume_gb * STOPPED_VOLUME_USD / MONTH)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A time at one rate."""
+
+    start: float
+    end: float
+    rate: Rate
+
+
 @dataclass(slots=True, kw_only=True)
 class Meter:
-    """One pod's bill. `seconds` and `usd` hold what was billed up to `since`."""
+    """One pod's bill. `seconds` and the amounts hold what was billed up to `since`; `_past` has the spans before."""
 
     since: float
     rate: Rate = NOTHING
     seconds: float = 0.0
     gpu_usd: float = 0.0
     disk_usd: float = 0.0
+    _past: list[Span] = field(default_factory=list)
+    _rate_since: float | None = None
 
     def settle(self, now: float) -> None:
         span = max(0.0, now - self.since)
@@ -58,8 +69,24 @@ class Meter:
         self.since = max(now, self.since)
 
     def change(self, rate: Rate, now: float) -> None:
+        if self._rate_since is None:
+            self._rate_since = self.since
         self.settle(now)
-        self.rate = rate
+        if rate == self.rate:
+            return
+        if self.rate != NOTHING:
+            self._past.append(Span(start=self._rate_since, end=self.since, rate=self.rate))
+        self.rate, self._rate_since = rate, self.since
+
+    def spans(self, now: float) -> list[Span]:
+        """The whole life, in times of one rate each."""
+        self.settle(now)
+        present = Span(start=self._rate_since or self.since, end=self.since, rate=self.rate)
+        return [*self._past, present]
+
+    def backdate(self, at: float) -> None:
+        """It has billed at the present rate since then."""
+        self.since = self._rate_since = at
 
     def read(self, now: float, *, quantum: float) -> tuple[float, float]:
         """Billed seconds and USD at `now`, in whole steps of `quantum` if there is one."""
