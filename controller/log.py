@@ -95,6 +95,20 @@ def configure(level: str = "info", *, stream: TextIO | None = None) -> None:
         logger_factory=structlog.PrintLoggerFactory(target),
         cache_logger_on_first_use=False,
     )
+    _take_in_logging(level, target)
+
+
+def _take_in_logging(level: str, target: TextIO) -> None:
+    """What libraries say through `logging` goes the same way; uvicorn and httpx speak there."""
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[structlog.stdlib.add_logger_name, *_steps()],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, redact, _writer(target)],
+    )
+    sink = logging.StreamHandler(target)
+    sink.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers = [sink]
+    root.setLevel(max(LEVELS[level], logging.INFO))
 
 
 def _steps() -> list[Processor]:

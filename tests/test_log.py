@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,10 @@ CANARY = "rpa_CANARY0123456789"
 
 @pytest.fixture(autouse=True)
 def _clean() -> Iterator[None]:
+    root = logging.getLogger()
+    sinks, level = root.handlers[:], root.level
     yield
+    root.handlers, root.level = sinks, level
     log.forget_secrets()
     structlog.reset_defaults()
 
@@ -98,6 +102,19 @@ def test_lines_below_the_level_are_not_written() -> None:
     log.configure("warning", stream=out)
     structlog.get_logger().info("noise")
     assert out.getvalue() == ""
+
+
+def test_what_libraries_say_goes_the_same_way_without_secrets() -> None:
+    log.register_secret(CANARY)
+    out = io.StringIO()
+    log.configure(stream=out)
+    try:
+        raise RuntimeError(CANARY)
+    except RuntimeError:
+        logging.getLogger("uvicorn.error").exception("no answer for %s", CANARY)
+    line = json.loads(out.getvalue())
+    assert (line["event"], line["level"], line["logger"]) == ("no answer for [redacted]", "error", "uvicorn.error")
+    assert CANARY not in out.getvalue()
 
 
 def test_importing_it_does_not_bring_rich_along() -> None:

@@ -39,6 +39,11 @@ def secret(
     return _read(beside, forbidden_mode=_PRIVATE) if beside.exists() or beside.is_symlink() else None
 
 
+def secret_at(path: Path) -> SecretStr:
+    """The secret in a private file. Raises ConfigProblems."""
+    return _read(path, forbidden_mode=_PRIVATE)
+
+
 def missing(what: str, usual: str, folder: Path) -> ConfigProblems:
     """Nobody gave a secret that is needed."""
     return ConfigProblems(

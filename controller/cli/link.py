@@ -1,0 +1,66 @@
+"""How does a command reach the daemon?
+
+Through the operators' socket that the config names. What the daemon refuses, and that it does not answer, becomes a
+`Failure` with its code here, so that no command has to know.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import anyio
+
+from controller.api.client import DaemonClient, Problem, Unreachable
+from controller.cli.exits import Exit, Failure, exit_of
+from controller.settings import Settings, find_config, load
+
+Body = dict[str, Any]
+T = TypeVar("T")
+
+
+class Daemon(Protocol):
+    """What commands ask of the daemon; raises Failure."""
+
+    async def get(self, path: str, *, limit: timedelta | None = None) -> Body: ...
+
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Body: ...
+
+
+class Link:
+    """The daemon behind a socket."""
+
+    def __init__(self, socket_path: Path) -> None:
+        self._client = DaemonClient.at_socket(str(socket_path))
+        self._socket = socket_path
+
+    async def get(self, path: str, *, limit: timedelta | None = None) -> Body:
+        ask = self._client.get if limit is None else partial(self._client.get, limit=limit)
+        return await self._answered(lambda: ask(path))
+
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Body:
+        return await self._answered(lambda: self._client.post(path, body))
+
+    async def _answered(self, ask: Callable[[], Awaitable[Body]]) -> Body:
+        try:
+            return await ask()
+        except Unreachable as error:
+            raise Failure(Exit.UNREACHABLE, f"the daemon does not answer at {self._socket}: {error}") from error
+        except Problem as error:
+            raise Failure(exit_of(error.code), error.detail or error.code) from error
+
+
+def settings_of(config: Path | None) -> Settings:
+    """Raises ConfigProblems."""
+    return load(find_config(config, os.environ), os.environ)
+
+
+def asked(settings: Settings, ask: Callable[[Daemon], Awaitable[T]]) -> T:
+    """Run one conversation with the daemon."""
+
+    async def talk() -> T:
+        return await ask(Link(settings.places.api_socket))
+
+    return anyio.run(talk)
