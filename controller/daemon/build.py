@@ -148,7 +148,7 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Dae
     except BaseException:
         await store.close()
         raise
-    http = open_api(key=key, base_url=settings.written.runpod.api_url, transport=seams.transport)
+    http = open_api(key=key, api_url=settings.written.runpod.api_url, transport=seams.transport)
     account = Account(http, clock=seams.clock)
     namespace = Namespace(
         scope=Scope(provider=policy.provider, account=policy.account),

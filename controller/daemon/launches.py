@@ -74,7 +74,7 @@ def _vllm(section: ModelSection, ordered: RunpodModel) -> vllm.VllmModel:
         served_name=section.served_name or section.model,
         context=section.context,
         max_num_seqs=section.max_num_seqs,
-        gpu_util=section.gpu_util,
+        gpu_memory_share=section.gpu_util,
         gpu_count=section.gpu_count,
         thinking=section.thinking == "on",
         reasoning_effort=None if section.reasoning_effort is None else vllm.Effort(section.reasoning_effort),

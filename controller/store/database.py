@@ -109,8 +109,16 @@ def open_engine(path: Path, creator: Creator | None = None) -> AsyncEngine:
     engine = create_async_engine(
         f"sqlite+aiosqlite:///{path}", poolclass=NullPool, connect_args={"isolation_level": None}, **extra
     )
+    event.listen(engine.sync_engine, "connect", _set_pragmas)
     event.listen(engine.sync_engine, "begin", _begin_immediate)
     return engine
+
+
+def _set_pragmas(connection: Any, _: object) -> None:
+    cursor = connection.cursor()
+    for pragma in PRAGMAS:
+        cursor.execute(pragma)
+    cursor.close()
 
 
 def _begin_immediate(connection: Any) -> None:

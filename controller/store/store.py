@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from controller.clock import Clock
 from controller.core.book import Book
 from controller.ids import Randomness
-from controller.store.database import PRAGMAS, Creator, FileLock, open_engine, prepare
+from controller.store.database import Creator, FileLock, open_engine, prepare
 from controller.store.errors import StoreDamaged, StoreError, StoreUnwritable
 from controller.store.load import load, trimmed
 from controller.store.transaction import Tx
@@ -195,13 +195,7 @@ class Store:
 
     async def _connected(self) -> AsyncConnection:
         if self._connection is None:
-            connection = await self._engine.connect()
-            for pragma in PRAGMAS:
-                raw = await connection.get_raw_connection()
-                cursor = await raw.driver_connection.execute(pragma)  # type: ignore[union-attr]  # outside any transaction
-                if hasattr(cursor, "close"):
-                    await cursor.close()
-            self._connection = connection
+            self._connection = await self._engine.connect()
         return self._connection
 
     async def _drop_connection(self) -> None:

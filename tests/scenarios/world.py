@@ -1,0 +1,204 @@
+"""What does a whole-daemon scenario run in?
+
+The real daemon, its API and a gateway, against the emulator in process, on virtual time with the real numbers. The settings are those of
+the fault cases: idle 300 s, startup deadline 900 s, crash rule 3 in 600 s, 2 USD an hour. A scenario is a function that gets the
+world, acts, and asks the emulator's truth.
+"""
+
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from controller.daemon.build import Daemon, Mode, Seams, build
+from controller.emulators.runpod import Emulator, Settings, build_app
+from controller.ids import SeededRandomness
+from controller.settings import load
+from controller.store.database import prepare
+from tests.support.asgi_transport import AsgiTransport
+from tests.support.loop_clock import BEGIN, LoopClock
+from tests.support.threadless_sqlite import threadless
+from tests.support.virtual_time import run_virtual
+
+SERVER_KEY = "open-sesame"
+L40S, A40 = "NVIDIA L40S", "NVIDIA A40"
+
+HEAD = """
+name = "acme-test"
+usd_per_day = 200
+state_dir = "{state}"
+
+[runpod]
+base_url = "http://127.0.0.1:1/v2"
+proxy_url = "http://127.0.0.1:1/proxy/{{pod}}/{{port}}"
+
+[policy]
+{policy}
+"""
+
+MODEL = """
+[models.{alias}]
+model = "org/{alias}"
+image = "vllm/vllm-openai:v0.31.0"
+gpus = ["NVIDIA L40S", "NVIDIA A40"]
+context = 4096
+idle_after = "300s"
+startup_deadline = "900s"
+crash_restart_limit = 3
+max_usd_per_hour = 2
+{extra}
+"""
+
+_template: list[Path] = []
+
+
+def _fresh_store(path: Path) -> None:
+    """A migrated file, migrated once for all worlds."""
+    if not _template:
+        made = Path(tempfile.mkdtemp(prefix="gpuwarden-template-")) / "gpuwarden.db"
+        prepare(made)
+        _template.append(made)
+    shutil.copy2(_template[0], path)
+
+
+async def _at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+class World:
+    """One box, one provider, one account."""
+
+    def __init__(self, folder: Path, group: TaskGroup, **settings: Any) -> None:
+        self.folder = folder
+        self.group = group
+        self.clock = LoopClock()
+        chosen = {"secrets": {"vllm_m1": SERVER_KEY, "vllm_m2": SERVER_KEY}, "prices": {}} | settings
+        if not chosen["prices"]:
+            del chosen["prices"]
+        self.emulator = Emulator(
+            clock=lambda: self.clock.now().timestamp(), rng=random.Random(7), settings=Settings(**chosen)
+        )
+        self.emulator_app = build_app(self.emulator)
+        self.transport = AsgiTransport(self.emulator_app)
+        self.runs = 0
+
+    # Config
+
+    def configure(self, *models: str, policy: str = "", extra: str = "") -> Path:
+        """Write the config and the keys; returns its path."""
+        keys = self.folder / "keys"
+        keys.mkdir(exist_ok=True, mode=0o700)
+        for name in ("runpod", "m1", "m2"):
+            key = keys / name
+            key.write_text("account-key" if name == "runpod" else SERVER_KEY)
+            key.chmod(0o600)
+        config = self.folder / "config.toml"
+        text = HEAD.format(state=self.folder / "state", policy=policy)
+        config.write_text(text + "".join(MODEL.format(alias=alias, extra=extra) for alias in models))
+        config.chmod(0o600)
+        return config
+
+    # The daemon
+
+    @asynccontextmanager
+    async def daemon(self, *, mode: Mode | None = None) -> AsyncIterator[Daemon]:
+        """Run the daemon while inside; leaving is an orderly stop."""
+        self.runs += 1
+        settings = load(self.folder / "config.toml", {})
+        if not settings.places.store.exists():
+            settings.places.store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _fresh_store(settings.places.store)
+        seams = Seams(
+            clock=self.clock,
+            randomness=SeededRandomness(self.runs),
+            transport=self.transport,
+            creator=threadless(settings.places.store),
+            blocking=_at_once,
+        )
+        daemon = await build(settings, seams, mode=mode or Mode())
+        async with anyio.create_task_group() as group:
+            group.start_soon(daemon.run)
+            try:
+                yield daemon
+            finally:
+                group.cancel_scope.cancel()
+        await daemon.close()
+
+    # The truth
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the world began."""
+        return (self.clock.now() - BEGIN).total_seconds()
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Every pod that ever was, as the provider knows it."""
+        found: list[dict[str, Any]] = self.emulator.truth()["pods"]
+        return found
+
+    def alive(self) -> list[dict[str, Any]]:
+        return [pod for pod in self.pods() if pod["deleted_at"] is None]
+
+    def calls(self, method: str, *, effect: str | None = None) -> list[dict[str, Any]]:
+        """Calls of one method, with the seconds at which they came."""
+        calls = [call for call in self.emulator.truth()["calls"] if call["method"] == method]
+        return [
+            {**call, "s": call["at"] - BEGIN.timestamp()}
+            for call in calls
+            if effect is None or call["effect"] == effect
+        ]
+
+    def creates(self) -> list[dict[str, Any]]:
+        return [call for call in self.calls("POST") if call["path"].endswith("/pods")]
+
+    def deletes(self) -> list[dict[str, Any]]:
+        return self.calls("DELETE")
+
+    def evidence(self) -> list[dict[str, Any]]:
+        """The evidence file, line by line."""
+        path = self.folder / "state" / "evidence.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in self.evidence() if line["event"] == event]
+
+    # Time
+
+    async def until(self, condition: Callable[[], bool], *, within: float) -> float:
+        """Let time pass until something holds; returns the seconds since the world began. Fails after `within` seconds."""
+        ends = self.now_s + within
+        while not condition():
+            if self.now_s >= ends:
+                raise AssertionError(f"not within {within} s")
+            await anyio.sleep(0.25)
+        return self.now_s
+
+    async def at(self, second: float) -> None:
+        """Let time pass until a second of the world."""
+        await anyio.sleep(max(second - self.now_s, 0))
+
+
+def scenario(play: Callable[[World], Awaitable[None]], *, seed: int | None = None, **settings: Any) -> None:
+    """Play one scenario on virtual time in a folder of its own."""
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpuwarden-")))
+            group = await stack.enter_async_context(anyio.create_task_group())
+            world = World(folder, group, **settings)
+            await play(world)
+            group.cancel_scope.cancel()
+
+    run_virtual(main, seed=seed)
+
+
+def seconds(value: float) -> timedelta:
+    return timedelta(seconds=value)
