@@ -1,0 +1,33 @@
+"""Does every wait grow, and stay bounded?"""
+
+from datetime import timedelta
+
+import pytest
+
+from controller.core.backoff import hold_span, round_gap
+
+S = timedelta(seconds=1)
+M = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("failures", "held"), [(0, None), (1, None), (2, 10 * M), (3, 20 * M), (4, 40 * M), (7, 320 * M), (8, 360 * M)]
+)
+def test_a_hold_begins_at_the_second_failure_and_doubles_to_its_most(failures: int, held: timedelta | None) -> None:
+    assert hold_span(failures, first=10 * M, most=360 * M) == held
+
+
+def test_a_million_failures_are_held_no_longer_than_the_most() -> None:
+    assert hold_span(1_000_000, first=10 * M, most=360 * M) == 360 * M
+
+
+@pytest.mark.parametrize(
+    ("rounds", "gap"), [(0, 30 * S), (1, 30 * S), (2, 60 * S), (3, 120 * S), (4, 240 * S), (5, 300 * S), (99, 300 * S)]
+)
+def test_the_gap_after_a_round_of_refusals_grows_to_five_minutes(rounds: int, gap: timedelta) -> None:
+    assert round_gap(rounds, first=30 * S) == gap
+
+
+def test_a_first_gap_above_five_minutes_is_kept() -> None:
+    assert round_gap(1, first=10 * M) == 10 * M
+    assert round_gap(9, first=10 * M) == 10 * M
