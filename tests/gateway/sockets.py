@@ -1,0 +1,80 @@
+"""The gateway as it stands in production, on loopback sockets: uvicorn, uvloop's protocol, our own client upstream."""
+
+import asyncio
+import hashlib
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from controller.api.client import DaemonClient
+from controller.clock import SystemClock
+from controller.gateway.app import Gateway, build
+from controller.gateway.config import GatewayConfig
+from controller.gateway.serve import serve
+from controller.http1 import Pool
+from controller.ids import SystemRandomness
+from tests.gateway.world import CLIENT_KEY, MODEL_KEY
+from tests.support.asgi_wire import AsgiWire
+from tests.support.fake_daemon import FakeDaemon, route
+
+
+@dataclass
+class Served:
+    gateway: Gateway
+    daemon: FakeDaemon
+    pool: Pool
+    port: int
+
+
+@asynccontextmanager
+async def served(upstream_port: int, **changes: Any) -> AsyncIterator[Served]:
+    settings: Mapping[str, Any] = {
+        "models": {"m1": lambda: MODEL_KEY},
+        "client_keys": frozenset({hashlib.sha256(CLIENT_KEY.encode()).hexdigest()}),
+        **changes,
+    }
+    daemon = FakeDaemon("m1")
+    daemon.change("m1", phase="ready", routes=[route("d1", f"http://127.0.0.1:{upstream_port}/v1/")])
+    pool = Pool()
+    gateway = build(
+        GatewayConfig(**settings),
+        daemon=DaemonClient(AsgiWire({"socket": daemon.app}), "unix:/run/gateway.sock:"),
+        upstream=pool,
+        clock=SystemClock(),
+        randomness=SystemRandomness(),
+    )
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    stopped = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(gateway.run)
+        group.start_soon(serve, gateway.app, [listening], stopped)
+        await _until_listening(listening.getsockname()[1])
+        yield Served(gateway, daemon, pool, listening.getsockname()[1])
+        stopped.set()
+        await asyncio.sleep(0.15)
+        group.cancel_scope.cancel()
+
+
+async def _until_listening(port: int) -> None:
+    for _ in range(200):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionError:
+            await asyncio.sleep(0.01)
+        else:
+            writer.close()
+            return
+    raise AssertionError("the gateway does not listen")
+
+
+def request(body: bytes, *, key: str = CLIENT_KEY) -> bytes:
+    return (
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer "
+        + key.encode()
+        + b"\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+    )

@@ -1,0 +1,89 @@
+"""What is read from a request's body, and that exchanging one value leaves the rest as it was."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.gateway.document import Unreadable, parse
+from controller.gateway.wires import system_first
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
+objects = st.dictionaries(st.text() | st.just("model"), values)
+
+
+@given(objects, st.text(), st.booleans(), st.sampled_from([None, 2, "\t"]))
+def test_exchanging_the_name_keeps_every_other_byte(
+    members: dict[str, Any], name: str, escaped: bool, indent: int | str | None
+) -> None:
+    members["model"] = "MARK"
+    body = json.dumps(members, ensure_ascii=escaped, indent=indent).encode()
+    document = parse(body)
+    start, end = document.spans["model"]
+    replaced = document.replaced({"model": name}).decode()
+    text = body.decode()
+    assert replaced[:start] == text[:start]
+    assert replaced[len(replaced) - len(text) + end :] == text[end:]
+    assert json.loads(replaced) == {**members, "model": name}
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    try:
+        document = parse(body)
+    except Unreadable:
+        return
+    assert isinstance(document.members, dict)
+
+
+@given(objects, st.data())
+def test_what_is_cut_short_is_unreadable(members: dict[str, Any], data: st.DataObject) -> None:
+    body = json.dumps(members).encode()
+    cut = data.draw(st.integers(min_value=0, max_value=len(body) - 1))
+    with pytest.raises(Unreadable):
+        parse(body[:cut])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"a","m\\u006fdel":"b"}',
+        b'{"stream":true,"stream":false}',
+        b'{"a":1} {"b":2}',
+        b'{"a":1,}',
+        b'{"a" 1}',
+        b"{a:1}",
+        b'{"a":Infinity}',
+        b'{"n":' + b"1" * 5000 + b"}",
+    ],
+)
+def test_what_two_readers_could_take_differently_is_unreadable(body: bytes) -> None:
+    with pytest.raises(Unreadable):
+        parse(body)
+
+
+def test_a_nested_name_is_left_alone() -> None:
+    body = b'{"metadata":{"model":"m1"},"model":"m1"}'
+    assert parse(body).replaced({"model": "x"}) == b'{"metadata":{"model":"m1"},"model":"x"}'
+
+
+messages = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["system", "user", "assistant"]), "n": st.integers()})
+)
+
+
+@given(messages)
+def test_system_messages_move_to_the_front_and_nothing_else_changes_order(asked: list[dict[str, Any]]) -> None:
+    moved = system_first(asked)
+    ordered = asked if moved is None else moved
+    system = [entry for entry in asked if entry["role"] == "system"]
+    assert ordered[: len(system)] == system
+    assert ordered[len(system) :] == [entry for entry in asked if entry["role"] != "system"]
+
+
+@pytest.mark.parametrize("asked", [None, "text", [], [{"role": "system"}, {"role": "user"}], ["odd", 3]])
+def test_what_is_in_order_or_no_list_of_messages_stays(asked: object) -> None:
+    assert system_first(asked) is None

@@ -1,0 +1,207 @@
+"""How an answer ends on a real socket: whole, with an error and a cut, or because the client left (B47, B49)."""
+
+import asyncio
+import json
+import socket
+import struct
+
+import anyio
+import pytest
+
+from tests.gateway.sockets import Served, request, served
+from tests.gateway.stub_server import DONE, event
+from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+STREAM = b'{"model":"m1","stream":true,"messages":[]}'
+PLAIN = b'{"model":"m1","messages":[]}'
+
+
+async def exchange_with(port: int, body: bytes) -> bytes:
+    """Everything the gateway sends for one request, until it ends the connection or falls silent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request(body))
+    received = b""
+    with anyio.move_on_after(0.5):
+        while data := await reader.read(65_536):
+            received += data
+            if received.endswith(b"\r\n0\r\n\r\n"):
+                break
+    writer.close()
+    return received
+
+
+def payload(raw: bytes) -> bytes:
+    """The chunks' content, as far as they are whole."""
+    body = raw.partition(b"\r\n\r\n")[2]
+    content = b""
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        content += rest[: int(size, 16)]
+        body = rest[int(size, 16) + 2 :]
+    return content
+
+
+async def finished(exchange: RawExchange) -> None:
+    await exchange.write(HEAD)
+    for piece in (event("one"), event("two", "stop"), DONE):
+        await exchange.chunk(piece)
+    await exchange.write(b"0\r\n\r\n")
+
+
+async def test_a_whole_stream_ends_with_its_last_chunk() -> None:
+    async with raw_server(finished) as server, served(server.port) as gateway:
+        raw = await exchange_with(gateway.port, STREAM)
+    assert raw.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert raw.endswith(b"\r\n0\r\n\r\n")
+    assert payload(raw) == event("one") + event("two", "stop") + DONE
+
+
+async def five_events(exchange: RawExchange) -> None:
+    await exchange.write(HEAD)
+    for number in range(5):
+        await exchange.chunk(event(str(number)))
+    await asyncio.sleep(0.05)
+
+
+async def reset_after(exchange: RawExchange) -> None:
+    await five_events(exchange)
+    exchange.reset()
+
+
+async def end_after(exchange: RawExchange) -> None:
+    await five_events(exchange)
+    exchange.end()
+
+
+async def malformed_after(exchange: RawExchange) -> None:
+    await five_events(exchange)
+    await exchange.write(b"xyz\r\n\r\n")
+
+
+@pytest.mark.parametrize("script", [reset_after, end_after, malformed_after])
+async def test_an_upstream_that_dies_in_its_stream_leaves_one_error_and_no_last_chunk(script: Script) -> None:
+    async with raw_server(script) as server, served(server.port) as gateway:
+        raw = await exchange_with(gateway.port, STREAM)
+        await asyncio.sleep(0.05)
+        left = (gateway.pool.open, gateway.gateway.leases.open_requests)
+    events = [part for part in payload(raw).split(b"\n\n") if part]
+    assert len(events) == 6
+    assert json.loads(events[5].removeprefix(b"data: "))["error"]["code"] == "upstream_disconnected"
+    assert not raw.endswith(b"0\r\n\r\n")
+    assert b"[DONE]" not in raw
+    assert b'"finish_reason":"stop"' not in raw
+    assert (len(server.requests), left) == (1, (0, 0))
+
+
+async def reset_before(exchange: RawExchange) -> None:
+    exchange.reset()
+
+
+async def reset_after_head(exchange: RawExchange) -> None:
+    await exchange.write(HEAD)
+    await asyncio.sleep(0.02)
+    exchange.reset()
+
+
+@pytest.mark.parametrize("script", [reset_before, reset_after_head])
+@pytest.mark.parametrize("body", [STREAM, PLAIN])
+async def test_an_upstream_that_dies_before_its_first_byte_is_a_502(script: Script, body: bytes) -> None:
+    async with raw_server(script) as server, served(server.port) as gateway:
+        raw = await exchange_with(gateway.port, body)
+    assert raw.startswith(b"HTTP/1.1 502 ")
+    assert json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["code"] == "upstream_disconnected"
+    assert len(server.requests) == 1
+
+
+async def test_a_plain_answer_that_is_cut_short_is_cut_for_the_client_too() -> None:
+    async def short(exchange: RawExchange) -> None:
+        await exchange.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+        await asyncio.sleep(0.02)
+        exchange.end()
+
+    async with raw_server(short) as server, served(server.port) as gateway:
+        raw = await exchange_with(gateway.port, PLAIN)
+    assert b"content-length: 100" in raw
+    assert raw.endswith(b"\r\n\r\n{")
+
+
+async def endless(exchange: RawExchange) -> None:
+    await exchange.write(HEAD)
+    while True:
+        await exchange.chunk(event("x"))
+        await asyncio.sleep(0.01)
+
+
+async def silent(exchange: RawExchange) -> None:
+    await asyncio.sleep(60)
+
+
+async def leave(gateway: Served, body: bytes, *, reset: bool) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(request(body))
+    with anyio.move_on_after(0.05):
+        await reader.read(100)
+    if reset:
+        sock: socket.socket = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+    else:
+        writer.close()
+
+
+async def until_left(server: RawServer, count: int) -> None:
+    with anyio.fail_after(2):
+        while server.left < count:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
+@pytest.mark.parametrize(("script", "body"), [(endless, STREAM), (silent, STREAM), (silent, PLAIN)])
+async def test_a_client_that_leaves_takes_the_upstream_with_it(script: Script, body: bytes, reset: bool) -> None:
+    async with raw_server(script) as server, served(server.port) as gateway:
+        await leave(gateway, body, reset=reset)
+        await until_left(server, 1)
+        await asyncio.sleep(0.02)
+        left = (server.open, gateway.pool.open, gateway.gateway.leases.open_requests, gateway.gateway.live)
+    assert left == (0, 0, 0, 0)
+
+
+@pytest.mark.process
+async def test_a_thousand_clients_that_leave_leave_no_socket_behind() -> None:
+    leaving = True
+
+    async def script(exchange: RawExchange) -> None:
+        await (endless if leaving else finished)(exchange)
+
+    async with raw_server(script) as server, served(server.port) as gateway:
+        for _ in range(20):
+            async with anyio.create_task_group() as group:
+                for number in range(50):
+                    group.start_soon(_leave_alternately, gateway, number)
+        with anyio.fail_after(2):
+            while server.open or gateway.pool.open:
+                await asyncio.sleep(0.01)
+        leaving = False
+        raw = await exchange_with(gateway.port, STREAM)
+        await asyncio.sleep(0.05)
+        left = (gateway.pool.open, gateway.gateway.leases.open_requests, gateway.gateway.live)
+    assert payload(raw).endswith(DONE)
+    assert left == (0, 0, 0)
+
+
+async def _leave_alternately(gateway: Served, number: int) -> None:
+    await leave(gateway, STREAM if number % 3 else PLAIN, reset=number % 2 == 0)
+
+
+async def test_a_refused_request_leaves_the_connection_usable() -> None:
+    async with raw_server(finished) as server, served(server.port, body_limit=100) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        statuses = []
+        for body in (b"x" * 5000, STREAM):
+            writer.write(request(body))
+            statuses.append((await reader.readuntil(b"\r\n\r\n"))[9:12])
+            if body is not STREAM:
+                await reader.readuntil(b"}}")
+        writer.close()
+    assert statuses == [b"413", b"200"]
