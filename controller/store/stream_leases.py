@@ -36,6 +36,11 @@ class StreamLeases:
         for lease in leases:
             self._stated[gateway, lease.deployment] = (lease, now + self.lifetime)
 
+    def of(self, gateway: str, *, now: datetime) -> dict[DeploymentId, StreamLease]:
+        """What this gateway stated and what still counts at `now`."""
+        stated = self._stated.items()
+        return {held: lease for (name, held), (lease, until) in stated if name == gateway and now <= until}
+
     def live(self, deployment: DeploymentId, *, now: datetime) -> int:
         """How many gateways hold it open at `now`."""
         return sum(1 for (_, held), (_, until) in self._stated.items() if held == deployment and now <= until)
