@@ -90,7 +90,7 @@ async def test_stream_leases_are_told_as_a_whole_list() -> None:
     lease = OpenStreams(deployment="d1", epoch=3, open=2, idle=timedelta(seconds=1.5), bytes_seen=True)
     other = OpenStreams(deployment="d2", epoch=1, open=0, idle=timedelta(), bytes_seen=False)
     answer = await client_of(daemon.app).put_stream_leases("g-1", [lease, other])
-    assert (answer.granted, answer.refused) == ({"d1"}, {"d2"})
+    assert (answer.granted, answer.refused) == (frozenset({"d1"}), frozenset({"d2"}))
     assert daemon.listed["d1"] == {
         "deployment": "d1",
         "epoch": 3,

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +70,15 @@ async def _until_listening(port: int) -> None:
             writer.close()
             return
     raise AssertionError("the gateway does not listen")
+
+
+async def eventually(happened: Callable[[], bool]) -> None:
+    """Within the two seconds that an abandoned upstream may live."""
+    for _ in range(200):
+        if happened():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen within 2 s")
 
 
 def request(body: bytes, *, key: str = CLIENT_KEY) -> bytes:

@@ -4,17 +4,18 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.gateway.document import Unreadable, parse
 from controller.gateway.wires import system_first
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
-objects = st.dictionaries(st.text() | st.just("model"), values)
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)
+objects = st.dictionaries(st.text(max_size=8), values, max_size=5)
 
 
+@settings(max_examples=40, deadline=None)
 @given(objects, st.text(), st.booleans(), st.sampled_from([None, 2, "\t"]))
 def test_exchanging_the_name_keeps_every_other_byte(
     members: dict[str, Any], name: str, escaped: bool, indent: int | str | None
@@ -39,6 +40,7 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     assert isinstance(document.members, dict)
 
 
+@settings(max_examples=40, deadline=None)
 @given(objects, st.data())
 def test_what_is_cut_short_is_unreadable(members: dict[str, Any], data: st.DataObject) -> None:
     body = json.dumps(members).encode()
@@ -70,9 +72,8 @@ def test_a_nested_name_is_left_alone() -> None:
     assert parse(body).replaced({"model": "x"}) == b'{"metadata":{"model":"m1"},"model":"x"}'
 
 
-messages = st.lists(
-    st.fixed_dictionaries({"role": st.sampled_from(["system", "user", "assistant"]), "n": st.integers()})
-)
+roles = st.sampled_from(["system", "user", "assistant"])
+messages = st.lists(st.fixed_dictionaries({"role": roles, "n": st.integers()}))
 
 
 @given(messages)

@@ -8,7 +8,7 @@ import struct
 import anyio
 import pytest
 
-from tests.gateway.sockets import Served, request, served
+from tests.gateway.sockets import Served, eventually, request, served
 from tests.gateway.stub_server import DONE, event
 from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
 
@@ -151,9 +151,7 @@ async def leave(gateway: Served, body: bytes, *, reset: bool) -> None:
 
 
 async def until_left(server: RawServer, count: int) -> None:
-    with anyio.fail_after(2):
-        while server.left < count:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: server.left >= count)
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
@@ -179,9 +177,7 @@ async def test_a_thousand_clients_that_leave_leave_no_socket_behind() -> None:
             async with anyio.create_task_group() as group:
                 for number in range(50):
                     group.start_soon(_leave_alternately, gateway, number)
-        with anyio.fail_after(2):
-            while server.open or gateway.pool.open:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: not server.open and not gateway.pool.open)
         leaving = False
         raw = await exchange_with(gateway.port, STREAM)
         await asyncio.sleep(0.05)

@@ -1,5 +1,7 @@
 """How a model server's stream is cut into events, wherever the pieces break."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ ABORTED = event("one") + event("", "abort") + DONE
 
 def pieces(stream: bytes, cuts: list[int]) -> list[bytes]:
     at = sorted({0, len(stream), *cuts})
-    return [stream[start:end] for start, end in zip(at[:-1], at[1:], strict=True)]
+    return [stream[start:end] for start, end in pairwise(at)]
 
 
 cut_points = st.lists(st.integers(min_value=0, max_value=len(WHOLE)), max_size=12)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any
 
 import openai
@@ -64,8 +65,6 @@ async def test_it_asks_and_lists() -> None:
 
 @pytest.mark.process
 async def test_it_streams_from_a_cold_model_through_signs_of_life() -> None:
-    from datetime import timedelta
-
     async with (
         raw_server(model_server) as server,
         served(server.port, sign_of_life=timedelta(seconds=0.1)) as gateway,
@@ -88,10 +87,13 @@ async def test_it_raises_when_the_upstream_dies_in_the_stream() -> None:
         await asyncio.sleep(0.02)
         exchange.reset()
 
-    async with raw_server(dies) as server, served(server.port) as gateway:
-        async with client_of(gateway, max_retries=0) as client:
-            with pytest.raises(openai.APIError) as caught:
-                await streamed(client)
+    async with (
+        raw_server(dies) as server,
+        served(server.port) as gateway,
+        client_of(gateway, max_retries=0) as client,
+    ):
+        with pytest.raises(openai.APIError) as caught:
+            await streamed(client)
     assert caught.value.code == "upstream_disconnected"
 
 
