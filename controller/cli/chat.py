@@ -7,6 +7,7 @@ stderr. A cold model starts, and that is paid for.
 import json
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import timedelta
 from typing import Any, Final
 
@@ -38,11 +39,19 @@ async def chat(settings: Settings, *, alias: str, text: str, key: str | None, wi
         head_limit=_HEAD_LIMIT,
         silence_limit=_SILENCE_LIMIT,
     )
+    if wire is not None:
+        return await _asked(wire, request, root)
+    with closing(Pool()) as pool:
+        return await _asked(pool, request, root)
+
+
+async def _asked(wire: Wire, request: Outgoing, root: str) -> Exit:
     progress = Progress()
-    progress.tell(f"asking {alias}")
+    progress.tell("asked the gateway")
     try:
-        answer = await (wire or Pool()).send(request)
+        answer = await wire.send(request)
     except WireError as error:
+        progress.end()
         raise Failure(Exit.UNREACHABLE, f"the gateway does not answer at {root}: {error}") from error
     try:
         return await _told(answer, progress)

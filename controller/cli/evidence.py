@@ -8,6 +8,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -198,17 +199,21 @@ async def _require_written(settings: Settings, newest: int, committed: int, sour
 
 async def _stored(settings: Settings, *, after: int) -> tuple[list[Body], str]:
     """All lines of the store from `after` on: by the daemon, or from its file while it is down."""
-    daemon: Daemon = Link(settings.places.api_socket)
-    found: list[Body] = []
     try:
-        while True:
-            page = (await daemon.get(f"/v1/evidence?after={after}&wait=0&limit={_PAGE}")).get("lines", [])
-            found += page
-            if len(page) < _PAGE:
-                return found, "daemon"
-            after = int(page[-1]["seq"])
+        with closing(Link(settings.places.api_socket)) as daemon:
+            return await _pages(daemon, after), "daemon"
     except Failure as failure:
         if failure.code is not Exit.UNREACHABLE:
             raise
         say(f"{failure.words}; reading its store instead")
         return offline.evidence(settings.places.store, after=after, limit=1_000_000)["lines"], "store"
+
+
+async def _pages(daemon: Daemon, after: int) -> list[Body]:
+    found: list[Body] = []
+    while True:
+        page = (await daemon.get(f"/v1/evidence?after={after}&wait=0&limit={_PAGE}")).get("lines", [])
+        found += page
+        if len(page) < _PAGE:
+            return found
+        after = int(page[-1]["seq"])

@@ -6,6 +6,7 @@ Through the operators' socket that the config names. What the daemon refuses, an
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import anyio
 
 from controller.api.client import DaemonClient, Problem, Unreachable
 from controller.cli.exits import Exit, Failure, exit_of
+from controller.http1 import Pool
 from controller.settings import Settings, find_config, load
 
 Body = dict[str, Any]
@@ -33,8 +35,12 @@ class Link:
     """The daemon behind a socket."""
 
     def __init__(self, socket_path: Path) -> None:
-        self._client = DaemonClient.at_socket(str(socket_path))
+        self._pool = Pool()
+        self._client = DaemonClient(self._pool, f"unix:{socket_path}:")
         self._socket = socket_path
+
+    def close(self) -> None:
+        self._pool.close()
 
     async def get(self, path: str, *, limit: timedelta | None = None) -> Body:
         ask = self._client.get if limit is None else partial(self._client.get, limit=limit)
@@ -61,6 +67,7 @@ def asked(settings: Settings, ask: Callable[[Daemon], Awaitable[T]]) -> T:
     """Run one conversation with the daemon."""
 
     async def talk() -> T:
-        return await ask(Link(settings.places.api_socket))
+        with closing(Link(settings.places.api_socket)) as daemon:
+            return await ask(daemon)
 
     return anyio.run(talk)
