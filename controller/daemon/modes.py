@@ -1,0 +1,70 @@
+"""May the daemon start normally, only to stop what it owes, or not at all?
+
+A config that cannot be taken refuses the start, exit 78, before any call to a provider; but while an obligation is open
+there is still something to stop: then the daemon starts stop-only, on the config that it accepted last, and creates
+nothing.
+"""
+
+import sqlite3
+import tomllib
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.daemon.build import Mode
+from controller.settings import ConfigProblems, Settings, load, load_accepted
+from controller.settings.places import places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """On which config the daemon runs, and how."""
+
+    settings: Settings
+    mode: Mode
+
+
+def decide(config: Path, environment: Mapping[str, str]) -> Decided:
+    """Raises ConfigProblems where nothing is owed, or where there is nothing to go on."""
+    try:
+        settings = load(config, environment)
+        settings.runpod_key()
+        for alias in settings.models:
+            settings.probe_key(alias)
+    except ConfigProblems as problems:
+        return _stop_only(config, environment, problems)
+    return Decided(settings=settings, mode=Mode())
+
+
+def _stop_only(config: Path, environment: Mapping[str, str], problems: ConfigProblems) -> Decided:
+    accepted = _accepted_while_owing(_store_beside(config, environment))
+    if accepted is None:
+        raise problems
+    settings = load_accepted(accepted, environment)
+    settings.runpod_key()
+    words = tuple(str(problem) for problem in problems.problems)
+    return Decided(settings=settings, mode=Mode(stop_only=True, config_readable=False, problems=words))
+
+
+def _store_beside(config: Path, environment: Mapping[str, str]) -> Path:
+    """Where the store would be, as far as the config can still tell."""
+    try:
+        written = tomllib.loads(config.read_text()).get("state_dir")
+    except (OSError, ValueError):
+        written = None
+    named = environment.get("GPUWARDEN_STATE_DIR", written)
+    return places(named if isinstance(named, str) else None, config, environment).store
+
+
+def _accepted_while_owing(store: Path) -> str | None:
+    """The last accepted config, if the store holds an open obligation."""
+    if not store.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+            owed = connection.execute("SELECT count(*) FROM obligations WHERE ended_at_ms IS NULL").fetchone()[0]
+            accepted = connection.execute("SELECT accepted_config FROM meta").fetchone()
+    except sqlite3.Error:
+        return None
+    return accepted[0] if owed and accepted is not None else None
