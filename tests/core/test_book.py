@@ -1,0 +1,84 @@
+"""Does the book answer from what is open, and from nothing that ended?"""
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.book import Book, ModelMemory, reasons_that_fail_a_start
+from controller.core.deployment import Record
+from controller.core.evidence import StopReason
+from controller.core.evidence_chain import BEFORE_THE_FIRST
+from controller.core.identity import DeploymentId, ObligationId, Scope
+from controller.core.lifecycle import Phase
+from controller.core.obligation import Ending, Obligation
+from tests.core.samples import DEPLOYMENT, OWNER, T0, S, duty, key, record, spec
+
+EMPTY = Book(owner=OWNER, scope=Scope(provider="runpod", account="main"))
+
+
+def with_records(*records: Record) -> Book:
+    return replace(EMPTY, records={held.id: held for held in records})
+
+
+def with_duties(*duties: Obligation) -> Book:
+    return replace(EMPTY, obligations={owed.id: owed for owed in duties})
+
+
+def named(name: str, phase: Phase, *, model: str = "qwen", slot: int = 0, after: int = 0) -> Record:
+    held = record(phase, spec=spec(id=DeploymentId(name), model=model), slot=slot)
+    return replace(held, declared_at=T0 + after * S)
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_slot_is_occupied_until_an_end(phase: Phase) -> None:
+    book = with_records(named("a", phase))
+    occupied = phase not in {Phase.STOPPED, Phase.CANCELLED, Phase.DISOWNED}
+    assert (book.occupant("qwen", 0) is not None) is occupied
+    assert book.occupant("qwen", 1) is None
+    assert book.occupant("other", 0) is None
+
+
+def test_live_deployments_come_in_order_of_declaration() -> None:
+    book = with_records(
+        named("c", Phase.ACTIVE, after=1), named("b", Phase.ACTIVE), named("a", Phase.ACTIVE), named("z", Phase.STOPPED)
+    )
+    assert [held.id for held in book.live()] == ["a", "b", "c"]
+    assert book.live("other") == ()
+
+
+def test_owed_are_the_open_duties_that_are_due_oldest_first() -> None:
+    late = duty(id=ObligationId("o1"), due_at=T0 + S)
+    early = duty(id=ObligationId("o2"), due_at=T0)
+    not_due = duty(id=ObligationId("o3"))
+    over = duty(id=ObligationId("o4"), due_at=T0, ended_at=T0, ending=Ending.TRANSFERRED)
+    assert with_duties(late, early, not_due, over).owed() == (early, late)
+
+
+def test_a_deployment_s_duties_are_its_open_ones() -> None:
+    over = duty(id=ObligationId("o2"), ended_at=T0, ending=Ending.VOID)
+    stray = duty(id=ObligationId("o3"), deployment=None)
+    assert with_duties(duty(), over, stray).duties(DEPLOYMENT) == (duty(),)
+
+
+def test_keys_are_held_by_live_records_and_open_duties_only() -> None:
+    live = replace(named("a", Phase.ACTIVE), key=key("p1"))
+    ended = replace(named("b", Phase.STOPPED), key=key("p2"))
+    stray = duty(id=ObligationId("o1"), deployment=None, key=key("p3"))
+    over = duty(id=ObligationId("o2"), key=key("p4"), ended_at=T0, ending=Ending.DISCHARGED)
+    book = replace(with_duties(stray, over, duty(id=ObligationId("o5"))), records=with_records(live, ended).records)
+    assert book.held_keys() == {key("p1"), key("p3")}
+
+
+def test_a_model_never_heard_of_has_an_empty_memory() -> None:
+    assert EMPTY.memory("qwen") == ModelMemory(model="qwen")
+
+
+def test_an_empty_book_is_at_the_begin_of_the_chain() -> None:
+    assert (EMPTY.seq_latest, EMPTY.hash_latest) == (0, BEFORE_THE_FIRST)
+
+
+@pytest.mark.parametrize(
+    "reason", [StopReason.IDLE, StopReason.OPERATOR_REQUEST, StopReason.SPEND, StopReason.LIFETIME_EXCEEDED]
+)
+def test_an_ordinary_end_is_no_failed_start(reason: StopReason) -> None:
+    assert reason not in reasons_that_fail_a_start()
