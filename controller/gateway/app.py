@@ -6,9 +6,9 @@ leases, `drain` ends what is open when the gateway stops.
 """
 
 import json
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final
 
 import anyio
@@ -37,10 +37,9 @@ from controller.gateway.wires import BY_PATH, Shape
 from controller.http1 import Wire
 from controller.ids import Randomness
 
-log = logging.getLogger(__name__)
-
 SWEEP_S: Final = 10.0
 AFTER_END_S: Final = 2.0
+AFTER_STOP: Final = timedelta(seconds=5)
 JSON_TYPE: Final = [(b"content-type", b"application/json")]
 TEXT_TYPE: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
@@ -183,6 +182,8 @@ class Gateway:
             reply.cut()
 
     async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
+        if self.rooms.draining:
+            raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
         self._reading.add(reply)
         try:
             demand = await admit(scope, receive, shape, self._config, self.table)

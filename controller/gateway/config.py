@@ -18,7 +18,7 @@ Start = Callable[[Job], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
     models: Mapping[str, ReadKey] = field(repr=False)
-    """Alias → how to read the model server's key, asked at each request; an empty key sends none."""
+    """Alias → how to read the model server's key, asked every few seconds at most; an empty key sends none."""
     client_keys: frozenset[str] = frozenset()
     """SHA-256 of each client's key, in hex."""
     body_limit: int = 10 * 1024 * 1024

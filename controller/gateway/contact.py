@@ -4,12 +4,12 @@ The last answer counts, whichever call got it. Being away changes nothing for a 
 waiting for a daemon that was away before it came.
 """
 
-import logging
 from collections.abc import Callable
 
 import anyio
+import structlog
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Contact:
@@ -31,5 +31,5 @@ class Contact:
     def missed(self, detail: str) -> None:
         if not self.down:
             self.down = True
-            log.warning("daemon_unreachable detail=%s", detail)
+            log.warning("daemon_unreachable", detail=detail)
             self._on_change()

@@ -7,13 +7,13 @@ case the operator mends them. The proof holds a stream lease like any request.
 """
 
 import json
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 import anyio
+import structlog
 
 from controller.gateway import pages
 from controller.gateway.config import Start
@@ -23,7 +23,7 @@ from controller.gateway.upstream import Upstream
 from controller.gateway.wires import Shape, proof_shape
 from controller.http1 import WireError
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 ANSWER_BYTES: Final = 1024 * 1024
 PAUSE_LEAST: Final = timedelta(milliseconds=500)
@@ -114,11 +114,13 @@ class Proofs:
             verdict = await self._attempt(view, route)
             if verdict.kind is not None:
                 self._report(route.key, verdict.kind, verdict.detail)
+            if verdict.kind == "key-refused":
+                self._upstream.forget_key(view.alias)
             if verdict.kind == "proved":
                 self._proven.add(route.key)
                 self._on_proven(view.alias)
                 return
-            log.info("proof_failed deployment=%s detail=%s", route.deployment, verdict.detail)
+            log.info("proof_failed", deployment=route.deployment, detail=verdict.detail)
             await anyio.sleep((pause if verdict.kind is None else PAUSE_AFTER_VERDICT).total_seconds())
             pause = min(pause * 2, PAUSE_MOST)
 

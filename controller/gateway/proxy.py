@@ -101,6 +101,7 @@ class Proxy:
             code = Code.UPSTREAM_TIMEOUT if status in pages.OVERDUE_STATUSES else Code.UPSTREAM_DISCONNECTED
             raise Refused(code, f"the provider's proxy answered {status} in place of the model server")
         if status in (401, 403):
+            self._upstream.forget_key(place.view.alias)
             self._report(place.route.key, "key-refused", f"the model server answered {status}")
             raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server refused the gateway's own key")
         place.use.byte_came()

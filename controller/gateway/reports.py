@@ -4,17 +4,17 @@ Hints: the daemon decides what follows. The same sight is told at most once in t
 tried again a few times, because a lost "proved" costs the other gateways a proof.
 """
 
-import logging
 from datetime import timedelta
 from typing import Final
 
 import anyio
+import structlog
 
 from controller.api.client import DaemonClient, Problem, Unreachable
 from controller.gateway.config import Start
 from controller.gateway.routes import Key
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 SILENCE: Final = timedelta(seconds=10)
 TRIES: Final = 5
@@ -36,7 +36,7 @@ class Reports:
         if len(self._told_at) >= REMEMBERED:
             self._told_at.clear()
         self._told_at[key, kind] = now
-        log.info("reported deployment=%s epoch=%d kind=%s detail=%s", *key, kind, detail)
+        log.info("reported", deployment=key[0], epoch=key[1], kind=kind, detail=detail)
 
         async def send() -> None:
             await self._send(key, kind, detail)
@@ -50,7 +50,7 @@ class Reports:
                     gateway=self._name, deployment=key[0], epoch=key[1], kind=kind, detail=detail[:500]
                 )
             except Problem as problem:
-                log.warning("report_refused kind=%s code=%s", kind, problem.code)
+                log.warning("report_refused", kind=kind, code=problem.code)
                 return
             except Unreachable:
                 await anyio.sleep(SILENCE.total_seconds())

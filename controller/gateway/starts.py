@@ -3,14 +3,15 @@
 The answer carries the model's view, so that a caller who wants to be told at once need not wait for the table.
 """
 
-import logging
 from enum import Enum
+
+import structlog
 
 from controller.api.client import DaemonClient, Problem, Unreachable
 from controller.gateway.contact import Contact
 from controller.gateway.routes import RouteTable
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Word(Enum):
@@ -35,7 +36,7 @@ class Starts:
             self._table.overlay(alias, raw, asked_at=asked_at)
         except Problem as problem:
             self._contact.reached()
-            log.warning("start_refused alias=%s status=%d code=%s", alias, problem.status, problem.code)
+            log.warning("start_refused", alias=alias, answer=problem.status, code=problem.code)
             return Word.UNKNOWN_MODEL if problem.status == 404 else Word.TROUBLE
         except (Unreachable, KeyError, TypeError, ValueError) as error:
             self._contact.missed(f"{type(error).__name__}: {error}")

@@ -6,18 +6,18 @@ granted the lease; those that find it granted ask nobody. A lease stays listed u
 is 0. While the daemon is away a lease is granted locally and told on return.
 """
 
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 
 import anyio
+import structlog
 
 from controller.api.client import DaemonClient, Granted, OpenStreams, Problem, Unreachable
 from controller.clock import Clock
 from controller.gateway.contact import Contact
 from controller.gateway.routes import Key
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Use:
@@ -132,7 +132,7 @@ class StreamLeases:
         try:
             answer = await self._daemon.put_stream_leases(self._name, reports)
         except Problem as problem:
-            log.error("stream_leases_refused status=%d code=%s", problem.status, problem.code)
+            log.error("stream_leases_refused", answer=problem.status, code=problem.code)
             for lease in listed:
                 self._settle(lease, granted=True)
             return

@@ -5,6 +5,8 @@ because the provider's proxy refuses robots (RP-8). No header of the client's go
 reaches the other.
 """
 
+import asyncio
+import math
 from datetime import timedelta
 from typing import Final
 
@@ -14,6 +16,8 @@ from controller.gateway.wires import Shape
 from controller.http1 import Incoming, Outgoing, Wire
 
 USER_AGENT: Final = b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Safari/537.36"
+KEY_AGE_S: Final = 5.0
+"""Reading it may mean reading a file, which no request should pay for."""
 JSON: Final = b"application/json"
 
 
@@ -21,13 +25,14 @@ class Upstream:
     def __init__(self, wire: Wire, config: GatewayConfig) -> None:
         self._wire = wire
         self._config = config
+        self._keys: dict[str, tuple[str, float]] = {}
         self.proof_limit: timedelta = config.proof_limit
 
     async def send(
         self, alias: str, route: Route, shape: Shape, body: bytes, *, kind: bytes = JSON, accept: bytes = JSON
     ) -> Incoming:
         """Raises `WireError`. Whoever gets the answer closes it."""
-        key = self._config.models[alias]()
+        key = self._key(alias)
         headers = [
             (b"content-type", kind),
             (b"accept", accept),
@@ -45,3 +50,15 @@ class Upstream:
             silence_limit=self._config.silence_limit,
         )
         return await self._wire.send(request)
+
+    def forget_key(self, alias: str) -> None:
+        """A model server refused it: read it anew for the next request."""
+        self._keys.pop(alias, None)
+
+    def _key(self, alias: str) -> str:
+        now = asyncio.get_running_loop().time()
+        key, read_at = self._keys.get(alias, ("", -math.inf))
+        if now - read_at > KEY_AGE_S:
+            key = self._config.models[alias]()
+            self._keys[alias] = (key, now)
+        return key

@@ -7,7 +7,7 @@ place.
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
@@ -20,8 +20,9 @@ class Outgoing:
 
     method: str
     url: str
-    headers: Headers = ()
-    body: bytes = b""
+    headers: Headers = field(default=(), repr=False)
+    body: bytes = field(default=b"", repr=False)
+    """Neither is shown: one carries keys, the other prompts."""
     head_limit: timedelta | None = timedelta(seconds=30)
     """From the last byte written to the end of the answer's head."""
     silence_limit: timedelta | None = timedelta(seconds=30)

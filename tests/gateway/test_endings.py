@@ -25,7 +25,7 @@ async def exchange_with(port: int, body: bytes) -> bytes:
     with anyio.move_on_after(0.5):
         while data := await reader.read(65_536):
             received += data
-            if received.endswith(b"\r\n0\r\n\r\n"):
+            if received.endswith((b"\r\n0\r\n\r\n", b"}}")):
                 break
     writer.close()
     return received

@@ -264,12 +264,12 @@ def test_a_client_that_stops_reading_is_let_go() -> None:
     assert in_world(scene) == (0, 0)
 
 
-def test_a_thousand_clients_that_leave_leave_nothing_behind() -> None:
+def test_many_clients_that_leave_leave_nothing_behind() -> None:
     async def scene(world: World) -> tuple[int, int, int, int]:
         await world.ready()
         world.server.gap_s = 60
         async with anyio.create_task_group() as group:
-            for number in range(1000):
+            for number in range(300):
                 group.start_soon(world.ask, asking(stream=number % 2 == 0))
             await anyio.sleep(0.01)
             group.cancel_scope.cancel()
