@@ -1,0 +1,75 @@
+"""What does the API itself remember, and how do those who wait learn of a change?
+
+In memory only: which deployments a gateway has proven, the version of the routes, and with which version each failure
+first showed. After a restart the gateways prove again, and versions count anew under another controller's name.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import anyio
+
+
+@dataclass(slots=True)
+class Board:
+    """One for both sockets."""
+
+    version: int = 0
+    shown: dict[str, Any] = field(default_factory=dict)
+    """Of each model, what made the present version."""
+    failures: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each model, the latest failure's evidence number and the version with which it first showed."""
+    proven: set[tuple[str, int]] = field(default_factory=set)
+    """Deployments and epochs to which a gateway got through with its key."""
+    counted_to: int = 0
+    """The last evidence line that `counts` holds."""
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Evidence lines since this run began, by event and reason."""
+    asked_at: float = float("-inf")
+    """When a start was last asked for, on the loop's clock."""
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    def ring(self) -> None:
+        """Something may have changed: whoever waits looks again."""
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    @property
+    def changed(self) -> anyio.Event:
+        """Take it before looking, and wait for it after: then no change is missed."""
+        return self._changed
+
+
+def never() -> float:
+    return float("inf")
+
+
+async def wait_until(
+    seen: Callable[[], bool],
+    *,
+    board: Board,
+    closing: anyio.Event,
+    limit: timedelta,
+    again: Callable[[], float] = never,
+) -> None:
+    """Return when `seen`, when closing, or after `limit`. `again` is the loop's time of a look without a ring."""
+    deadline = anyio.current_time() + limit.total_seconds()
+    while True:
+        changed = board.changed
+        if seen() or closing.is_set() or anyio.current_time() >= deadline:
+            return
+        with anyio.CancelScope(deadline=min(deadline, again())):
+            await _either(changed, closing)
+
+
+async def _either(one: anyio.Event, other: anyio.Event) -> None:
+    async def wait(event: anyio.Event) -> None:
+        await event.wait()
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait, one)
+        group.start_soon(wait, other)

@@ -1,0 +1,146 @@
+"""Why does this model run, or not, and what would end that?
+
+For each slot the reason, since when, what it costs and when it stops by itself; for each duty what proof is missing.
+The first line is the short answer that `status` shows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from controller.api.panel import Panel
+from controller.api.views import held, is_draining, refusal_of
+from controller.core import idle
+from controller.core.deployment import Record
+from controller.core.lifecycle import Phase
+from controller.core.obligation import Obligation
+from controller.core.policy import ModelPolicy
+from controller.core.spend import to_usd
+from controller.store.ledger import believed_micros
+from controller.store.transaction import stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One answer: about what, in words, since when and until when."""
+
+    subject: str
+    text: str
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def as_json(self) -> dict[str, str | None]:
+        return {
+            "subject": self.subject,
+            "text": self.text,
+            "since": None if self.since is None else stamp(self.since),
+            "until": None if self.until is None else stamp(self.until),
+        }
+
+
+def models_of(panel: Panel) -> list[str]:
+    """The configured models, and those that only still live."""
+    alive = {record.model for record in panel.book.live()}
+    return [*panel.models, *sorted(alive - set(panel.models))]
+
+
+def lines_of(panel: Panel, alias: str) -> list[Line]:
+    """At least one line."""
+    model, records = panel.models.get(alias), panel.book.live(alias)
+    lines = [line for record in records for line in _of_record(panel, record, model)]
+    if model is None:
+        lines.append(Line(subject=alias, text="not in the config: nothing starts it, and what lives is stopped"))
+    else:
+        lines += _of_empty_slots(panel, model, len(records))
+    lines += [_of_duty(panel, duty) for duty in panel.book.obligations.values() if duty.open and duty.model == alias]
+    return lines
+
+
+def _of_empty_slots(panel: Panel, model: ModelPolicy, taken: int) -> Iterator[Line]:
+    if taken < model.slots:
+        yield _why_empty(panel, model)
+    failure = panel.book.memory(model.alias).failure
+    if failure is not None:
+        yield Line(subject=failure.deployment, text=f"the last start that failed: {failure.reason}", since=failure.at)
+
+
+def _why_empty(panel: Panel, model: ModelPolicy) -> Line:
+    memory, alias = panel.book.memory(model.alias), model.alias
+    if (hold := held(panel, model)) is not None:
+        ends = "" if hold.retry_at is not None else "; until an operator unblocks it or its config changes"
+        return Line(subject=alias, text=f"blocked: {hold.reason}{ends}", until=hold.retry_at)
+    refusal = panel.refusal(alias) or refusal_of(panel, model, panel.book.live(alias))
+    if refusal is not None:
+        return Line(subject=alias, text=f"not started: {refusal.reason}", until=refusal.retry_at)
+    if panel.wants.wanted(alias, now=panel.clock.now()):
+        return Line(subject=alias, text="wanted: about to be started")
+    tried = f"; {memory.failures} failed starts in a row" if memory.failures else ""
+    return Line(subject=alias, text=f"off: nobody asks for it{tried}")
+
+
+def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Iterator[Line]:
+    yield _why_there(panel, record, model)
+    spent = believed_micros(record, now=panel.now)
+    if record.usd_per_hour is not None and spent is not None:
+        text = f"costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far as far as known"
+        yield Line(subject=record.id, text=text, since=record.started_at)
+    if record.phase is Phase.ACTIVE:
+        yield _idle(panel, record)
+    if record.started_at is not None and record.phase in {Phase.REQUESTED, Phase.ACTIVE}:
+        lifetime = panel.policy.lifetime(record.spec.requested_lifetime)
+        yield Line(subject=record.id, text="stopped at the end of its lifetime", until=record.started_at + lifetime)
+
+
+def _why_there(panel: Panel, record: Record, model: ModelPolicy | None) -> Line:
+    since: datetime | None = record.started_at or record.declared_at
+    until: datetime | None = None
+    match record.phase:
+        case Phase.DECLARED:
+            text = "starting: the provider is asked for a machine"
+        case Phase.REQUESTED:
+            text = f"starting on {record.offer or 'a machine'}: it does not serve yet, and is stopped at its deadline"
+            until = None if model is None or since is None else since + model.startup_deadline
+        case Phase.UNCERTAIN:
+            text = "checking: the answer to its create was lost, and nobody knows yet whether it made anything"
+        case Phase.ACTIVE:
+            text, since = _serving(panel, record)
+        case _:
+            text = f"stopping: {record.reason.value if record.reason is not None else 'asked for'}"
+            since = record.stop_required_at
+            if is_draining(panel, record):
+                text, until = f"{text}; open requests may end", record.drain_until
+    return Line(subject=record.id, text=text, since=since, until=until)
+
+
+def _serving(panel: Panel, record: Record) -> tuple[str, datetime | None]:
+    if record.unready_since is not None:
+        return "it served, and does not answer as ready now", record.unready_since
+    if record.observed is None or record.observed.endpoint is None:
+        return "it serves as far as is on record; its address is being looked up", record.ready_at
+    count = panel.stream_leases.open_requests(record.id, now=panel.now)
+    return f"serves: {count} open request{'' if count == 1 else 's'}", record.ready_at
+
+
+def _idle(panel: Panel, record: Record) -> Line:
+    decision = panel.idle(record)
+    last = record.last_byte_at
+    match decision:
+        case idle.KeepUntil():
+            return Line(subject=record.id, text="stopped when idle, if nobody comes", since=last, until=decision.until)
+        case idle.IdleOut():
+            return Line(subject=record.id, text="idle: its stop is due", since=decision.since)
+        case idle.KeepBusy():
+            return Line(subject=record.id, text="in use: its idle time has not begun", since=last)
+        case None:
+            return Line(subject=record.id, text="not stopped for idleness")
+
+
+def _of_duty(panel: Panel, duty: Obligation) -> Line:
+    if not duty.due:
+        text = "its stop will be owed one day; nothing is due"
+    else:
+        asked = f"asked for {duty.stop_attempts} times" if duty.stop_attempts else "not asked for yet"
+        text = (
+            f"stop owed ({duty.reason.value if duty.reason else 'due'}), {asked}; waiting for {panel.waiting_for(duty)}"
+        )
+    return Line(subject=duty.id, text=text, since=duty.due_at or duty.opened_at)

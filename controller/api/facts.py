@@ -1,0 +1,186 @@
+"""What does an operator read of the whole: models, deployments, obligations, money, tasks?
+
+The JSON of the operators' socket, built from one moment of the book and the view. Unknown is null, money is a string,
+an instant is RFC 3339 in UTC.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from controller.api.explain import lines_of, models_of
+from controller.api.panel import Panel
+from controller.api.readiness import reasons
+from controller.api.views import held, phase_of, routable
+from controller.core import idle
+from controller.core.deployment import Record
+from controller.core.evidence import Evidence
+from controller.core.identity import ResourceKey
+from controller.core.obligation import Obligation
+from controller.core.orphans import Whose
+from controller.core.spend import Hold, to_usd, utc_day
+from controller.store.lines import of_evidence
+from controller.store.transaction import stamp
+
+Json = dict[str, Any]
+
+
+def at(instant: datetime | None) -> str | None:
+    return None if instant is None else stamp(instant)
+
+
+def usd(amount: Decimal | None) -> str | None:
+    return None if amount is None else format(amount.normalize(), "f")
+
+
+def resource(key: ResourceKey | None) -> Json | None:
+    if key is None:
+        return None
+    return {"provider": key.provider, "account": key.account, "name": key.name, "incarnation": key.incarnation}
+
+
+def proof(evidence: Evidence | None) -> Json | None:
+    return None if evidence is None else dict(of_evidence(evidence))
+
+
+def status(panel: Panel) -> Json:
+    book = panel.book
+    return {
+        "schema": 1,
+        "controller": panel.run_id,
+        "owner": book.owner.name,
+        "installation": book.owner.installation,
+        "version": panel.version,
+        "started_at": stamp(panel.started_at),
+        "ready": not reasons(panel),
+        "mode": "stop-only" if panel.stop_only else "normal",
+        "problems": [*panel.problems, *reasons(panel)],
+        "models": models(panel),
+        "owed": len(book.owed()),
+        "obligations_open": sum(1 for duty in book.obligations.values() if duty.open),
+        "foreign": sum(1 for found in book.sightings.values() if found.whose in {Whose.FOREIGN, Whose.UNMARKED}),
+        "spend": spend(panel),
+        "listing": listing(panel),
+        "tasks": tasks(panel),
+        "alarms": [
+            {"name": alarm.name, "subject": alarm.subject, "since": stamp(alarm.since), "detail": alarm.detail}
+            for alarm in sorted(book.alarms.values(), key=lambda alarm: alarm.since)
+        ],
+    }
+
+
+def spend(panel: Panel) -> Json:
+    """Today's money. What is held counts in full until it is settled."""
+    day = utc_day(panel.now)
+    today = [held for held in panel.book.reservations.values() if held.day == day]
+    settled = sum(held.settled_micros or 0 for held in today if held.hold is Hold.SETTLED)
+    open_micros = sum(held.reserved_micros for held in today if held.open)
+    return {
+        "day": day,
+        "limit_usd": usd(panel.policy.usd_per_day),
+        "held_usd": usd(to_usd(open_micros)),
+        "settled_usd": usd(to_usd(settled)),
+        "exposure_usd": usd(to_usd(sum(held.exposure_micros for held in today))),
+    }
+
+
+def listing(panel: Panel) -> Json:
+    latest = panel.view.value.listing
+    if latest is None:
+        return {"complete": None, "ended_at": None, "problem": None}
+    return {"complete": latest.complete, "ended_at": stamp(latest.ended_at), "problem": latest.problem}
+
+
+def tasks(panel: Panel) -> list[Json]:
+    return [
+        {
+            "name": pulse.name,
+            "last_pass_at": stamp(pulse.last_pass_at),
+            "failures": pulse.failures,
+            "problem": pulse.problem,
+        }
+        for pulse in panel.pulses
+    ]
+
+
+def models(panel: Panel) -> list[Json]:
+    return [model(panel, alias) for alias in models_of(panel)]
+
+
+def model(panel: Panel, alias: str) -> Json:
+    """One model, configured or only still alive."""
+    records, policy = panel.book.live(alias), panel.models.get(alias)
+    hold = None if policy is None else held(panel, policy)
+    return {
+        "alias": alias,
+        "phase": phase_of(panel, records, held=hold is not None),
+        "deployments": [record.id for record in records],
+        "routes": len(routable(records)),
+        "open_requests": sum(panel.stream_leases.open_requests(record.id, now=panel.now) for record in records),
+        "usd_per_hour": _rate(records),
+        "idle_stop_at": at(_idle_stop(panel, records)),
+        "why": lines_of(panel, alias)[0].text,
+        "blocked": None if hold is None else hold.reason,
+    }
+
+
+def _rate(records: Sequence[Record]) -> str | None:
+    known = [record.usd_per_hour for record in records if record.usd_per_hour is not None]
+    return usd(sum(known, Decimal(0))) if known else None
+
+
+def _idle_stop(panel: Panel, records: Sequence[Record]) -> datetime | None:
+    """When the first of them stops if nobody comes."""
+    due = []
+    for record in records:
+        decision = panel.idle(record)
+        if isinstance(decision, idle.KeepUntil):
+            due.append(decision.until)
+        elif isinstance(decision, idle.IdleOut):
+            due.append(decision.since)
+    return min(due, default=None)
+
+
+def deployment(record: Record) -> Json:
+    return {
+        "id": record.id,
+        "model": record.model,
+        "slot": record.slot,
+        "phase": record.phase.value,
+        "reason": None if record.reason is None else record.reason.value,
+        "resource": resource(record.key),
+        "declared_at": stamp(record.declared_at),
+        "started_at": at(record.started_at),
+        "ready_at": at(record.ready_at),
+        "last_byte_at": at(record.last_byte_at),
+        "drain_until": at(record.drain_until),
+        "ended_at": at(record.ended_at),
+        "epoch": record.epoch,
+        "usd_per_hour": usd(record.usd_per_hour),
+        "offer": record.offer,
+        "evidence": proof(record.evidence),
+    }
+
+
+def obligation(panel: Panel, duty: Obligation) -> Json:
+    sighted = None if duty.key is None else panel.view.value.sighted.get(duty.key)
+    return {
+        "id": duty.id,
+        "deployment": duty.deployment,
+        "model": duty.model,
+        "resource": resource(duty.key),
+        "request": duty.request,
+        "opened_at": stamp(duty.opened_at),
+        "due": duty.due,
+        "due_at": at(duty.due_at),
+        "reason": None if duty.reason is None else duty.reason.value,
+        "attempts": duty.stop_attempts,
+        "last_stop_at": at(duty.stop_submitted_at),
+        "last_answer": None if duty.stop_answer is None else duty.stop_answer.value,
+        "last_seen_at": at(sighted or duty.seen_at),
+        "waiting_for": panel.waiting_for(duty) if duty.open else "",
+        "ended_at": at(duty.ended_at),
+        "ending": None if duty.ending is None else duty.ending.value,
+        "evidence": proof(duty.evidence),
+    }

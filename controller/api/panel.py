@@ -1,0 +1,69 @@
+"""What may the API look at, and what may it ring?
+
+The daemon fills one `Panel` and hands it to both apps: the store and the cells to read, the rules' answers it cannot
+compute itself as callables, and one way to wake the tasks. Nothing here reaches a provider, and nothing decides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import anyio
+
+from controller.api.board import Board
+from controller.clock import Clock
+from controller.core import idle, start
+from controller.core.book import Book
+from controller.core.deployment import Record
+from controller.core.obligation import Obligation
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.view import View
+from controller.store.store import Store
+from controller.store.stream_leases import StreamLeases
+from controller.store.wants import Wants
+from controller.supervision import Cell, Pulse
+
+IdleDecision = idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """Make it inside the event loop: it takes the bells of store and view."""
+
+    store: Store
+    view: Cell[View]
+    wants: Wants
+    stream_leases: StreamLeases
+    policy: HostingPolicy
+    models: Mapping[str, ModelPolicy]
+    run_id: str
+    """This run of the daemon; leases are held under it."""
+    version: str
+    stop_only: bool
+    problems: Sequence[str]
+    pulses: Sequence[Pulse]
+    started_at: datetime
+    clock: Clock
+    ring: Callable[[], None]
+    """Let every task pass now."""
+    refusal: Callable[[str], start.Refuse | None]
+    """Why a wanted model is not started."""
+    idle: Callable[[Record], IdleDecision]
+    waiting_for: Callable[[Obligation], str]
+    """What proof an obligation still lacks."""
+    closing: anyio.Event
+    """Set when the daemon ends: whoever waits is answered at once."""
+    board: Board = field(default_factory=Board)
+
+    def __post_init__(self) -> None:
+        self.board.counted_to = self.book.seq_latest
+        self.store.on_change(self.board.ring)
+        self.view.on_change(self.board.ring)
+
+    @property
+    def book(self) -> Book:
+        return self.store.book
+
+    @property
+    def now(self) -> datetime:
+        return self.store.now

@@ -1,0 +1,68 @@
+"""What follows from what a gateway saw?
+
+A report is a hint. It wakes the tasks, and it obliges a stop only where the machine itself is at fault and no other
+gateway streams from it: a key that is refused to one may serve another.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+
+from controller.api.panel import Panel
+from controller.api.problems import bad_field, count_in, text_in
+from controller.core.deployment import Record
+from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId
+from controller.core.lifecycle import Phase
+from controller.store import deployments
+from controller.store.errors import Stale
+from controller.store.transaction import Tx
+
+FAULTS: Final = {
+    "key-refused": StopReason.KEY_REFUSED,
+    "served-model-mismatch": StopReason.SERVED_MODEL_MISMATCH,
+}
+HINTS: Final = frozenset({"unreachable", "broken-stream"})
+PROVED: Final = "proved"
+DETAIL_MOST: Final = 200
+
+log = structlog.get_logger(__name__)
+
+
+async def take_report(panel: Panel, body: Mapping[str, Any]) -> None:
+    """Raises Problem(bad_request). A report of another epoch, or of what does not serve, changes nothing."""
+    gateway, kind = text_in(body, "gateway"), text_in(body, "kind")
+    deployment, epoch = DeploymentId(text_in(body, "deployment")), count_in(body, "epoch")
+    if kind != PROVED and kind not in FAULTS and kind not in HINTS:
+        raise bad_field("kind", f"one of {', '.join(sorted({PROVED, *FAULTS, *HINTS}))} is wanted")
+    detail = str(body.get("detail", ""))[:DETAIL_MOST]
+    log.info("gateway_reported", gateway=gateway, deployment=deployment, epoch=epoch, kind=kind, detail=detail)
+    if not _serves(panel.book.records.get(deployment), epoch):
+        return
+    if kind == PROVED:
+        panel.board.proven.add((deployment, epoch))
+        panel.board.ring()
+        return
+    if kind in FAULTS:
+        await _oblige(panel, gateway, (deployment, epoch), FAULTS[kind])
+    panel.ring()
+
+
+def _serves(record: Record | None, epoch: int) -> bool:
+    return record is not None and record.phase is Phase.ACTIVE and record.epoch == epoch
+
+
+async def _oblige(panel: Panel, gateway: str, key: tuple[DeploymentId, int], reason: StopReason) -> None:
+    deployment, epoch = key
+
+    def oblige(tx: Tx) -> None:
+        record = tx.book.records.get(deployment)
+        others = panel.stream_leases.others_streaming(gateway, deployment, now=tx.now)
+        if record is not None and _serves(record, epoch) and not others:
+            deployments.require_stop(tx, record, reason)
+
+    try:
+        await panel.store.write(oblige)
+    except Stale:
+        return

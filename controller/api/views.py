@@ -1,0 +1,205 @@
+"""What is one model to those who want to use it?
+
+The model view of the gateways' socket: where requests may go, what a start has come to, why there is none, and which
+start failed last. The version of all views rises when something changed that a gateway acts on; seconds that merely
+pass do not count.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from controller.api.panel import Panel
+from controller.core import start
+from controller.core.book import ModelMemory
+from controller.core.deployment import Record
+from controller.core.errors import Code
+from controller.core.lifecycle import LIVE, Phase
+from controller.core.policy import ModelPolicy
+from controller.core.spend import to_usd
+from controller.store.ledger import believed_micros
+from controller.store.transaction import stamp
+
+Json = dict[str, Any]
+
+ETA_LEAST: Final = timedelta(seconds=1)
+STARTING: Final = frozenset({Phase.DECLARED, Phase.REQUESTED})
+COMING: Final = STARTING | {Phase.ACTIVE, Phase.UNCERTAIN}
+"""Phases under which a caller waits for what is there, whatever stands in the way of another start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """All model views at one version."""
+
+    version: int
+    models: Mapping[str, Json]
+
+
+def look(panel: Panel) -> Routes:
+    """Every configured model as it is now; the version is raised here, by whoever looks first."""
+    board = panel.board
+    failed = _note_failures(panel)
+    views = {alias: model_view(panel, model) for alias, model in panel.models.items()}
+    steady = {alias: _steady(view) for alias, view in views.items()}
+    if failed or steady != board.shown:
+        board.version += 1
+        board.shown = steady
+    return Routes(version=board.version, models=views)
+
+
+def _note_failures(panel: Panel) -> bool:
+    """Give each new failure the version that is about to be shown: who joined before it is told."""
+    found = False
+    for alias in panel.models:
+        failure = panel.book.memory(alias).failure
+        if failure is not None and panel.board.failures.get(alias, (None, 0))[0] != failure.seq:
+            panel.board.failures[alias] = (failure.seq, panel.board.version + 1)
+            found = True
+    return found
+
+
+def _steady(view: Json) -> Json:
+    """Without what changes by itself as time passes."""
+    starting, refusal = view["starting"], view["refusal"]
+    return {
+        **view,
+        "starting": starting and (starting["deployment"], starting["phase"]),
+        "refusal": refusal and (refusal["code"], refusal["reason"], refusal["final"]),
+        "failure": view["failure"] and view["failure"]["version"],
+    }
+
+
+def model_view(panel: Panel, model: ModelPolicy) -> Json:
+    """One configured model as gateways read it. `look` first, so that its failure has a version."""
+    records, now = panel.book.live(model.alias), panel.now
+    memory = panel.book.memory(model.alias)
+    refusal = refusal_of(panel, model, records)
+    return {
+        "alias": model.alias,
+        "phase": phase_of(panel, records, held=held(panel, model) is not None),
+        "served_name": model.served_name,
+        "server": model.server,
+        "wires": list(model.wires),
+        "wait_seconds": model.wait.total_seconds(),
+        "queue": model.queue,
+        "key_file": None,
+        "routes": [_route(panel, record) for record in routable(records)],
+        "starting": _starting(records, memory, now),
+        "refusal": None if refusal is None else _refusal(refusal, now),
+        "failure": _failure(panel, memory),
+    }
+
+
+def routable(records: Sequence[Record]) -> list[Record]:
+    """Where requests may go: what serves; what stopped answering only while there is nothing better."""
+    serving = [record for record in records if record.phase is Phase.ACTIVE and _endpoint(record) is not None]
+    return [record for record in serving if record.unready_since is None] or serving
+
+
+def _endpoint(record: Record) -> str | None:
+    return None if record.observed is None else record.observed.endpoint
+
+
+def _route(panel: Panel, record: Record) -> Json:
+    return {
+        "deployment": record.id,
+        "epoch": record.epoch,
+        "endpoint": _endpoint(record),
+        "proven": (record.id, record.epoch) in panel.board.proven,
+    }
+
+
+def phase_of(panel: Panel, records: Sequence[Record], *, held: bool) -> str:
+    """One word for all its deployments: the best of them."""
+    phases = {record.phase for record in records if record.phase in LIVE}
+    draining = any(is_draining(panel, record) for record in records)
+    words = (
+        (bool(routable(records)), "ready"),
+        (bool(phases & STARTING), "starting"),
+        (bool(phases & {Phase.UNCERTAIN, Phase.ACTIVE}), "uncertain"),
+        (draining, "draining"),
+        (Phase.STOP_REQUIRED in phases, "stopping"),
+        (held, "blocked"),
+    )
+    return next((word for holds, word in words if holds), "off")
+
+
+def is_draining(panel: Panel, record: Record) -> bool:
+    """Is its stop put off for requests that are still open?"""
+    now = panel.now
+    return (
+        record.phase is Phase.STOP_REQUIRED
+        and record.drain_until is not None
+        and now < record.drain_until
+        and panel.stream_leases.open_requests(record.id, now=now) > 0
+    )
+
+
+def held(panel: Panel, model: ModelPolicy) -> start.Refuse | None:
+    return start.hold(panel.book.memory(model.alias), fingerprint=model.fingerprint, now=panel.now)
+
+
+def refusal_of(panel: Panel, model: ModelPolicy, records: Sequence[Record]) -> start.Refuse | None:
+    """Why nothing is started for those who wait; nothing while something is coming."""
+    if any(record.phase in COMING for record in records):
+        return None
+    if (hold := held(panel, model)) is not None:
+        return hold
+    if panel.stop_only:
+        return start.Refuse(code=Code.REFUSED, reason="the controller only stops; see its problems", final=True)
+    if not panel.wants.wanted(model.alias, now=panel.clock.now()):
+        return None
+    if panel.store.unwritable_since is not None:
+        return start.Refuse(code=Code.STORE_UNAVAILABLE, reason="the store cannot be written", final=False)
+    if (refused := panel.refusal(model.alias)) is not None:
+        return refused
+    if records:
+        return start.Refuse(code=Code.MODEL_STOPPING, reason="an earlier resource is not proven gone", final=False)
+    return None
+
+
+def _refusal(refusal: start.Refuse, now: datetime) -> Json:
+    left = None if refusal.retry_at is None else seconds_left(refusal.retry_at, now)
+    return {
+        "code": refusal.code.value,
+        "reason": refusal.reason,
+        "final": refusal.final,
+        "retry_after_seconds": left,
+    }
+
+
+def seconds_left(until: datetime, now: datetime) -> float:
+    return round(max((until - now).total_seconds(), 0.0), 3)
+
+
+def _starting(records: Sequence[Record], memory: ModelMemory, now: datetime) -> Json | None:
+    coming = [record for record in records if record.phase in COMING and record not in routable(records)]
+    if not coming:
+        return None
+    record = coming[0]
+    since = record.started_at or record.declared_at
+    eta = None if memory.cold_start is None else max(memory.cold_start - (now - since), ETA_LEAST)
+    spent = believed_micros(record, now=now)
+    return {
+        "deployment": record.id,
+        "phase": record.phase.value if record.phase in STARTING else Phase.UNCERTAIN.value,
+        "since": stamp(since),
+        "eta_seconds": None if eta is None else round(eta.total_seconds(), 3),
+        "usd_so_far": None if spent is None else f"{to_usd(spent):.4f}",
+    }
+
+
+def _failure(panel: Panel, memory: ModelMemory) -> Json | None:
+    failure = memory.failure
+    if failure is None or failure.reason == Code.NO_FUNDS:
+        return None  # that one is told by its refusal, under a code of its own
+    until = memory.hold_until
+    return {
+        "version": panel.board.failures.get(memory.model, (0, panel.board.version))[1],
+        "deployment": failure.deployment,
+        "code": Code.START_FAILED.value,
+        "reason": failure.reason,
+        "retry_after_seconds": None if until is None else seconds_left(until, panel.now),
+    }
