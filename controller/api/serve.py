@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import anyio
 import uvicorn
+from anyio.abc import TaskStatus
 
 BACKLOG: Final = 128
 GRACEFUL_S: Final = 2
@@ -38,15 +39,24 @@ class _Server(uvicorn.Server):
         await self._ending.wait()
 
 
-async def serve_unix(app: Any, path: Path | str, *, mode: int, closing: anyio.Event) -> None:
+async def serve_unix(
+    app: Any,
+    path: Path | str,
+    *,
+    mode: int,
+    closing: anyio.Event,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
     """Serve until `closing` is set or cancelled, then end within about two seconds; being cancelled sets `closing`.
 
-    Raises OSError if somebody listens there already, or the place cannot be used.
+    Started means that callers may connect. Raises OSError if somebody listens there already, or the place cannot be
+    used.
     """
     place = Path(path)
     listener = bind_unix(place, mode=mode)
     ending = anyio.Event()
     server = _Server(_config(app), ending)
+    task_status.started()
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_end_when_closing, ending, closing)
