@@ -142,14 +142,10 @@ def adopted(record: Record, resource: SeenResource, owner: Owner) -> Record:
     tags = resource.tags
     if resource.key.scope != record.spec.scope or owner.foreign(tags) or owner.copied(tags):
         raise Refusal(RefusalCode.FOREIGN_RESOURCE)
-    return replace(
-        record,
-        phase=advance(record.phase, Phase.REQUESTED),
-        key=resource.key,
-        reason=None,
-        usd_per_hour=resource.usd_per_hour,
-        offer=resource.offer,
-    )
+    known = replace(record, key=resource.key, usd_per_hour=resource.usd_per_hour, offer=resource.offer)
+    if record.phase is Phase.STOP_REQUIRED:
+        return known  # its stop was wanted before anybody knew its key
+    return replace(known, phase=advance(record.phase, Phase.REQUESTED), reason=None)
 
 
 def observed(record: Record, seen: ProvisionedDeployment) -> Record:

@@ -21,6 +21,7 @@ class Whose(StrEnum):
     UNMARKED = "unmarked"
     """Bears our prefix, not our tags: reported, never touched."""
     ELSE = "else"
+    """Somebody's, of no concern to us."""
 
 
 def whose(resource: SeenResource, owner: Owner) -> Whose:

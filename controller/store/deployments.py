@@ -203,11 +203,15 @@ def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool) -
     duty = _duty_of(tx, resource.tags.request) if resource.tags.request else None
     if any(other.open and other.key == resource.key and other != duty for other in tx.book.obligations.values()):
         raise Stale(f"{resource.key.incarnation} is owed elsewhere")
-    after = hosting.adopted(before, resource, tx.book.owner)
-    stored = tx.put_record(after)
+    stored = tx.put_record(hosting.adopted(before, resource, tx.book.owner))
     phase_moved(tx, before, stored)
+    create = tx.book.creates.get(resource.tags.request) if resource.tags.request else None
+    if create is not None:
+        tx.put_create(replace(create, key=resource.key))
     if duty is not None:
-        tx.put_duty(replace(duty, key=resource.key, seen_at=tx.now, due_at=None, reason=None))
+        tx.put_duty(replace(duty, key=resource.key, seen_at=tx.now, reason=stored.reason))
+    if stored.phase is Phase.STOP_REQUIRED:
+        return stored
     ledger.begin(tx, stored.id, submitted_at=stored.started_at or tx.now, certain=True)
     return stored if wanted else require_stop(tx, stored, StopReason.AMBIGUOUS_MUTATION)
 

@@ -104,6 +104,7 @@ class Executor:
             await self._recorded(lambda tx: _cancel_if_declared(tx, planned.record))
         except StoreUnwritable as problem:
             log.error("start_not_recorded", deployment=planned.record.id, error=str(problem))
+            await self._recorded(lambda tx: _cancel_if_declared(tx, planned.record))
 
     async def _try_offers(self, planned: Planned, model: ModelPolicy) -> None:
         remaining = list(model.offers[model.offers.index(planned.create.offer) + 1 :])
@@ -124,13 +125,13 @@ class Executor:
 
     async def _create(self, planned: Planned) -> CreateOutcome:
         means, request = self._means, planned.create.request
-        marked = await means.store.write(lambda tx: deployments.mark_submitting(tx, request, holder=means.holder))
         order = Order(
             spec=planned.record.spec,
             tags=self._tags(planned.record, request),
             offer=planned.create.offer,
             launch=means.launches[planned.record.model],
         )
+        marked = await means.store.write(lambda tx: deployments.mark_submitting(tx, request, holder=means.holder))
         outcome: CreateOutcome = CreateUnknown(detail="the controller was stopped before the answer came")
         try:
             outcome = await means.writing.create(order)

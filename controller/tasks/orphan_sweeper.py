@@ -5,7 +5,7 @@ at once. Another installation's is reported and alarmed, and claimed only by com
 Foreign and unmarked things are counted once and left alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -52,17 +52,17 @@ class OrphanSweeper:
             return None
         anew = self._swept != listing.began_at
         self._swept = listing.began_at
-        deadlines = []
         held = self._store.book.held_keys()
-        for seen in listing.resources:
-            if seen.key in held or orphans.ended(seen) or self._expected(seen):
-                continue
-            until = await self._consider(seen, anew=anew, began_at=listing.began_at)
-            if until is not None:
-                deadlines.append(until)
+        strays = [
+            seen
+            for seen in listing.resources
+            if seen.key not in held and not orphans.ended(seen) and not self._expected(seen)
+        ]
+        await self._remember(strays, anew=anew)
+        deadlines = [await self._consider(seen, began_at=listing.began_at) for seen in strays]
         if listing.complete and anew:
             await self._forget({seen.key for seen in listing.resources} - held)
-        return min(deadlines, default=None)
+        return min((at for at in deadlines if at is not None), default=None)
 
     def _expected(self, seen: SeenResource) -> bool:
         """May it be what a create of ours, in flight or lost, made? Then the reconciler matches it."""
@@ -72,19 +72,45 @@ class OrphanSweeper:
         record = self._store.book.records.get(create.deployment)
         return record is not None and record.phase in LIVE and record.key is None and unsettled(create)
 
-    async def _consider(self, seen: SeenResource, *, anew: bool, began_at: datetime) -> datetime | None:
-        whose = orphans.whose(seen, self._store.book.owner)
-        if whose is Whose.OURS and self._returned(seen, began_at):
+    async def _remember(self, strays: Sequence[SeenResource], *, anew: bool) -> None:
+        """Write first and second sightings, all of one look in one transaction."""
+        found = [sighting for seen in strays if (sighting := self._sighting(seen, anew=anew)) is not None]
+
+        def write(tx: Tx) -> None:
+            for sighting in found:
+                duties.sight(tx, sighting)
+
+        if found:
+            await self._store.write(write)
+
+    def _sighting(self, seen: SeenResource, *, anew: bool) -> Sighting | None:
+        """What is to be remembered now; `None` if nothing changes."""
+        whose, now = orphans.whose(seen, self._store.book.owner), self._store.now
+        known = self._store.book.sightings.get(seen.key)
+        if known is not None and known.whose is whose:
+            return replace(known, last_at=now, times=2) if anew and known.times < 2 else None
+        return Sighting(
+            key=seen.key,
+            whose=whose,
+            installation=seen.tags.installation,
+            first_at=now,
+            last_at=now,
+            times=1,
+            created_at=seen.created_at,
+        )
+
+    async def _consider(self, seen: SeenResource, *, began_at: datetime) -> datetime | None:
+        sighting = self._store.book.sightings.get(seen.key)
+        if sighting is None:
+            return None
+        if sighting.whose is Whose.COPIED:
+            return await self._consider_copied(sighting)
+        if sighting.whose is not Whose.OURS:
+            return None
+        if self._returned(seen, began_at):
             await self._owe(seen, StopReason.REAPPEARED)
             return None
-        if whose is Whose.ELSE:
-            return None
-        sighting = await self._sight(seen, whose, anew=anew)
-        if whose is Whose.OURS:
-            return await self._consider_orphan(seen, sighting)
-        if whose is Whose.COPIED:
-            return await self._consider_copied(seen, sighting)
-        return None
+        return await self._consider_orphan(seen, sighting)
 
     def _returned(self, seen: SeenResource, began_at: datetime) -> bool:
         """Was it proven gone, or its create proven fruitless, before this listing began?"""
@@ -95,25 +121,6 @@ class OrphanSweeper:
         create = book.creates.get(seen.tags.request) if seen.tags.request is not None else None
         record = book.records.get(create.deployment) if create is not None else None
         return record is not None and record.phase not in LIVE and record.key is None
-
-    async def _sight(self, seen: SeenResource, whose: Whose, *, anew: bool) -> Sighting:
-        known, now = self._store.book.sightings.get(seen.key), self._store.now
-        if known is None or known.whose is not whose:
-            sighting = Sighting(
-                key=seen.key,
-                whose=whose,
-                installation=seen.tags.installation,
-                first_at=now,
-                last_at=now,
-                times=1,
-                created_at=seen.created_at,
-            )
-        elif anew and known.times < 2:
-            sighting = replace(known, last_at=now, times=2)
-        else:
-            return known
-        await self._store.write(lambda tx: duties.sight(tx, sighting))
-        return sighting
 
     async def _consider_orphan(self, seen: SeenResource, sighting: Sighting) -> datetime | None:
         decision = orphans.decide_orphan(sighting, grace=self._policy.orphan_grace, now=self._store.now)
@@ -127,7 +134,7 @@ class OrphanSweeper:
             lambda tx: duties.open_stray(tx, seen, reason, holder=self._holder, policy=self._policy)
         )
 
-    async def _consider_copied(self, seen: SeenResource, sighting: Sighting) -> datetime | None:
+    async def _consider_copied(self, sighting: Sighting) -> datetime | None:
         subject = sighting.installation or "unknown"
         if ("copied-installation", subject) not in self._store.book.alarms:
             await self._store.write(

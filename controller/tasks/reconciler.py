@@ -21,7 +21,7 @@ from controller.core.evidence import StopReason
 from controller.core.hosting import Authorization, Wish
 from controller.core.identity import RequestId
 from controller.core.lifecycle import Phase
-from controller.core.orphans import Whose, ended
+from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.readiness import Assessment, assess
 from controller.core.view import View
@@ -248,8 +248,7 @@ class Reconciler:
             stop_only=self._charter.stop_only,
             clock_sound=self._store.clock_sound,
             account_trusted=book.account.trusted,
-            copied=any(sighting.whose is Whose.COPIED for sighting in book.sightings.values())
-            or self._copied_in_view(),
+            copied=self._copied(model),
             owed=any(
                 duty.model == model.alias and duty.slot == slot and duty.open for duty in book.obligations.values()
             ),
@@ -259,12 +258,15 @@ class Reconciler:
             starts_per_day=policy.starts_per_day,
         )
 
-    def _copied_in_view(self) -> bool:
-        """The first listing counts at once: nothing starts beside what somebody else of our name may be running
-        (B15)."""
-        listing = self._view.value.listing
-        owner = self._store.book.owner
-        return listing is not None and any(owner.copied(seen.tags) and not ended(seen) for seen in listing.resources)
+    def _copied(self, model: ModelPolicy) -> bool:
+        """Nothing starts beside what somebody else of our name may be running: for its model, or for any if untold."""
+        view, owner = self._view.value, self._store.book.owner
+        return any(
+            owner.copied(seen.tags) and not ended(seen) and seen.alias in {None, model.alias}
+            for listing in (view.listing, view.completed)
+            if listing is not None
+            for seen in listing.resources
+        )
 
     def _ceiling(self, model: ModelPolicy) -> Decimal | None:
         """What an hour may cost at most: as configured, else the dearest declared offer's price."""

@@ -46,6 +46,7 @@ def test_a_plain_pod_is_described_whole() -> None:
         started_at=datetime(2026, 11, 29, 11, 58, 20, tzinfo=UTC),
         usd_per_hour=Decimal("0.79"),
         offer="NVIDIA L40S",
+        alias="qwen",
     )
 
 

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,21 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from controller.api.client import DaemonClient
+from controller.api.gateways import gateways_app
+from controller.api.operators import operators_app
 from controller.daemon.build import Daemon, Mode, Seams, build
+from controller.daemon.serving import panel_of
 from controller.emulators.runpod import Emulator, Settings, build_app
+from controller.gateway.app import Gateway
+from controller.gateway.app import build as build_gateway
+from controller.gateway.config import GatewayConfig
+from controller.http1 import Outgoing
 from controller.ids import SeededRandomness
 from controller.settings import load
 from controller.store.database import prepare
 from tests.support.asgi_transport import AsgiTransport
+from tests.support.asgi_wire import AsgiAnswer, AsgiWire
 from tests.support.loop_clock import BEGIN, LoopClock
 from tests.support.threadless_sqlite import threadless
 from tests.support.virtual_time import run_virtual
@@ -132,6 +142,27 @@ class World:
                 group.cancel_scope.cancel()
         await daemon.close()
 
+    @asynccontextmanager
+    async def box(self, *, queue: int = 64) -> AsyncIterator["Box"]:
+        """A daemon with its API and a gateway, as one machine runs them."""
+        async with self.daemon() as daemon, anyio.create_task_group() as group:
+            closing = anyio.Event()
+            panel = panel_of(daemon, closing)
+            operators = DaemonClient(AsgiWire({"socket": operators_app(panel)}), "unix:/run/api.sock:")
+            gateways = DaemonClient(AsgiWire({"socket": gateways_app(panel)}), "unix:/run/gateway.sock:")
+            upstream = AsgiWire({"127.0.0.1:1": self.emulator_app})
+            gateway = build_gateway(
+                GatewayConfig(models={alias: lambda: SERVER_KEY for alias in daemon.models}),
+                daemon=gateways,
+                upstream=upstream,
+                clock=self.clock,
+                randomness=SeededRandomness(100 + self.runs),
+            )
+            group.start_soon(gateway.run)
+            yield Box(daemon=daemon, gateway=gateway, operators=operators, upstream=upstream)
+            closing.set()
+            group.cancel_scope.cancel()
+
     # The truth
 
     @property
@@ -184,6 +215,54 @@ class World:
     async def at(self, second: float) -> None:
         """Let time pass until a second of the world."""
         await anyio.sleep(max(second - self.now_s, 0))
+
+
+@dataclass(slots=True, kw_only=True)
+class Answered:
+    """What a client got: `at` is the second at which it was whole."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    body: bytes
+    at: float
+
+    @property
+    def error(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.body)["error"]
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Box:
+    """A daemon, its API and its gateway."""
+
+    daemon: Daemon
+    gateway: Gateway
+    operators: DaemonClient
+    upstream: AsgiWire
+
+    async def open(self, alias: str = "m1", *, stream: bool = False, **options: Any) -> AsgiAnswer:
+        """Begin a chat; the answer's head has come. Whoever holds it closes it."""
+        headers = [(b"content-type", b"application/json")]
+        if "prefer" in options:
+            headers.append((b"prefer", options.pop("prefer").encode()))
+        body = {"model": alias, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4, "stream": stream}
+        request = Outgoing(
+            method="POST",
+            url="http://gateway/v1/chat/completions",
+            headers=tuple(headers),
+            body=json.dumps(body | options).encode(),
+        )
+        return await AsgiWire({"gateway": self.gateway.app}).send(request)
+
+    async def chat(self, world: World, alias: str = "m1", **options: Any) -> Answered:
+        """Ask, wait, and take the whole answer."""
+        answer = await self.open(alias, **options)
+        try:
+            body = await answer.read(1 << 20)
+        finally:
+            answer.close()
+        return Answered(status=answer.status, headers=dict(answer.headers), body=body, at=world.now_s)
 
 
 def scenario(play: Callable[[World], Awaitable[None]], *, seed: int | None = None, **settings: Any) -> None:

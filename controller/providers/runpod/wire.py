@@ -186,6 +186,11 @@ class Reader:
         seen = self._seen(entry, key=key, tags=tags, namespaced=namespaced, now=now)
         return _pod(entry, seen=seen, ours=ours)
 
+    def _alias(self, name: str) -> str | None:
+        """The model that a name of ours tells: what stands between the prefix and the request id."""
+        alias, _, request = name.removeprefix(self.namespace.prefix).rpartition("-")
+        return alias if alias and REQUEST_ID.fullmatch(request) else None
+
     def _seen(
         self, entry: Mapping[str, Any], *, key: ResourceKey, tags: Tags, namespaced: bool, now: datetime
     ) -> SeenResource:
@@ -209,6 +214,7 @@ class Reader:
             ),
             usd_per_hour=usd(entry.get("cost")),
             offer=_text(gpu.get("id")),
+            alias=self._alias(key.name) if namespaced else None,
             cluster=isinstance(entry.get("cluster"), dict),
         )
 
