@@ -77,6 +77,14 @@ async def test_a_spoilt_answer_follows_a_real_effect(kind: str, said: bytes) -> 
     assert len(await world.listed()) == 1
 
 
+async def test_a_spoilt_answer_to_a_delete_has_a_body() -> None:
+    world = World()
+    pod = await world.create()
+    order(world, {"malformed": "null"}, method="DELETE", path="/v2/pods/*")
+    answer = await world.client.delete(f"/v2/pods/{pod}")
+    assert (answer.status_code, answer.content, await world.listed()) == (200, b"null", [])
+
+
 async def test_a_truncated_answer_breaks_off() -> None:
     world = World()
     order(world, {"malformed": "truncated"})

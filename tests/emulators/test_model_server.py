@@ -234,6 +234,36 @@ def test_a_pod_that_ends_breaks_its_streams_off(end: dict[str, Any]) -> None:
     assert on_virtual_time(main) == (True, {"running": 0, "aborted": 0, "requests": 1})
 
 
+def test_a_server_that_hangs_falls_silent_in_the_middle_of_its_streams() -> None:
+    async def main(emulator: Emulator) -> tuple[bool, float, float]:
+        pod, flow = emulator.put_pod(READY), Flow()
+        body = CHAT | {"stream": True, "max_tokens": 100_000}
+        async with anyio.create_task_group() as group:
+            group.start_soon(
+                lambda: flow.run(emulator, "POST", f"/proxy/{pod}/8000{ASK}", key="open-sesame", body=body)
+            )
+            await anyio.sleep(5)
+            emulator.change_pod(pod, {"upstream": {"state": "hung"}})
+        return flow.cut, flow.pieces[-1][0], asyncio.get_running_loop().time()
+
+    assert on_virtual_time(main) == (True, pytest.approx(5, abs=0.1), pytest.approx(105, abs=0.1))
+
+
+def test_a_crash_loop_ordered_later_begins_with_a_crash() -> None:
+    async def main(emulator: Emulator) -> tuple[bool, float]:
+        pod, flow = emulator.put_pod(READY), Flow()
+        body = CHAT | {"stream": True, "max_tokens": 100_000}
+        async with anyio.create_task_group() as group:
+            group.start_soon(
+                lambda: flow.run(emulator, "POST", f"/proxy/{pod}/8000{ASK}", key="open-sesame", body=body)
+            )
+            await anyio.sleep(5)
+            emulator.change_pod(pod, {"upstream": {"crash_every_seconds": 40}})
+        return flow.cut, asyncio.get_running_loop().time()
+
+    assert on_virtual_time(main) == (True, pytest.approx(5))
+
+
 def test_a_server_that_dies_after_some_words_breaks_off_and_starts_anew() -> None:
     async def main(emulator: Emulator) -> tuple[bool, int, int | None]:
         pod, flow = emulator.put_pod(READY | {"upstream": {"state": "ready", "die_after_chunks": 2}}), Flow()

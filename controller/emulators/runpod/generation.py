@@ -100,6 +100,7 @@ async def answer_whole(
         await anyio.sleep(first + pace * dies_after)
         raise ServerDied
     await anyio.sleep(first + pace * len(generation.words))
+    await _hang_if_hung(upstream)
     upstream.words += len(generation.words)
     await give(exchange, in_json(200, _whole(generation)))
 
@@ -121,11 +122,18 @@ async def stream(
         if number == upstream.die_after_chunks:
             raise ServerDied
         await _wait(exchange, pace, generation.gap)
+        await _hang_if_hung(upstream)
         upstream.words += 1
         await exchange.write(_piece(generation, word, last=number == len(generation.words) - 1))
     for closing in _closing(generation):
         await exchange.write(closing)
     await exchange.finish()
+
+
+async def _hang_if_hung(upstream: Upstream) -> None:
+    """An engine that hangs in the middle keeps its connections and says nothing more."""
+    if upstream.state == "hung":
+        await anyio.sleep_forever()
 
 
 async def _wait(exchange: Exchange, seconds: float, gap: float) -> None:

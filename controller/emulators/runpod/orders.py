@@ -33,7 +33,8 @@ def take_orders(pod: Pod, orders: dict[str, Any], now: float) -> None:
     upstream.token_rate = orders.get("token_rate", upstream.token_rate)
     upstream.first_token_seconds = orders.get("first_token_seconds", upstream.first_token_seconds)
     upstream.die_after_chunks = orders.get("die_after_chunks", upstream.die_after_chunks)
-    if upstream.state in ("hung", "crashing"):
+    if orders.get("crash_every_seconds") is not None or orders.get("state") == "crashing":
+        # Open requests do not know of a crash that was ordered after they began: it begins with one.
         upstream.open.cut()
 
 
