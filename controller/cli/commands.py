@@ -4,7 +4,6 @@ Declarations only: each command reads its options, imports what it needs and han
 words on stderr and a code here.
 """
 
-import importlib
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -77,7 +76,9 @@ def up(
     leave: Annotated[bool, typer.Option("--leave", help="At the end keep what runs, and say what bills.")] = False,
 ) -> int:
     """Daemon and gateway together, until Ctrl-C; then everything is stopped, with proof."""
-    return _composition("up")(config, leave)
+    from controller import up as composition
+
+    return composition.main(config, leave)
 
 
 @app.command(rich_help_panel=EVERYDAY)
@@ -225,7 +226,9 @@ def evidence_verify(context: typer.Context, config: ConfigOption = None, as_json
 @app.command(rich_help_panel=ADMIN)
 def run(config: ConfigOption = None) -> int:
     """The daemon."""
-    return _composition("daemon")(config)
+    from controller import daemon
+
+    return daemon.main(config)
 
 
 @app.command(rich_help_panel=ADMIN)
@@ -241,7 +244,9 @@ def demo(
     script: Annotated[bool, typer.Option("--script", help="Play the story through, check it, and end.")] = False,
 ) -> int:
     """The whole story on this machine, with an emulated provider; costs nothing."""
-    return _composition("demo")(script)
+    from controller import demo as composition
+
+    return composition.main(script)
 
 
 @emulate_app.command("runpod")
@@ -262,12 +267,6 @@ def config_check(config: ConfigOption = None, as_json: JsonOption = False) -> in
     from controller.cli import config_check as checking
 
     return checking.config_check(_settings(config), as_json=as_json)
-
-
-def _composition(name: str) -> Callable[..., int]:
-    """A composition root's own main; each brings half of the package along, so none is imported before its command."""
-    found: Callable[..., int] = importlib.import_module(f"controller.{name}").main
-    return found
 
 
 def _settings(config: Path | None) -> "Settings":
