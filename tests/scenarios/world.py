@@ -20,8 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from controller.api.client import DaemonClient
-from controller.api.gateways import gateways_app
-from controller.api.operators import operators_app
+from controller.api.app import gateways_app, operators_app
 from controller.daemon.build import Daemon, Mode, Seams, build
 from controller.daemon.serving import panel_of
 from controller.emulators.runpod import Emulator, Settings, build_app
@@ -252,6 +251,8 @@ class Box:
             url="http://gateway/v1/chat/completions",
             headers=tuple(headers),
             body=json.dumps(body | options).encode(),
+            head_limit=None,
+            silence_limit=None,
         )
         return await AsgiWire({"gateway": self.gateway.app}).send(request)
 
