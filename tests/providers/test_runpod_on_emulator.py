@@ -55,7 +55,7 @@ class World:
             settings=Settings(secrets={"vllm_qwen": "the-servers-key"}, **settings),
         )
         self.transport = AsgiTransport(build_app(self.emulator))
-        http = open_api(key=API_KEY, address="http://runpod.example/v2", transport=self.transport)
+        http = open_api(key=API_KEY, api_url="http://runpod.example/v2", transport=self.transport)
         account = Account(http, clock=self.clock)
         namespace = replace(NAMESPACE, proxy_url="http://runpod.example/proxy/{pod}/{port}")
         self.reading = RunpodReading(account, namespace=namespace, models=[MODEL])

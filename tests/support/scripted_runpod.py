@@ -21,7 +21,7 @@ class Scripted:
         self._replies = list(replies)
         self.requests: list[httpx.Request] = []
         self.clock = HandClock()
-        http = open_api(key=API_KEY, address="https://api.example/v2", transport=httpx.MockTransport(self._reply))
+        http = open_api(key=API_KEY, api_url="https://api.example/v2", transport=httpx.MockTransport(self._reply))
         account = Account(http, clock=self.clock)
         self.reading: Reading = RunpodReading(account, namespace=NAMESPACE, models=[MODEL])
         self.writing: Writing = RunpodWriting(account, namespace=NAMESPACE, models={"qwen": MODEL})

@@ -38,9 +38,9 @@ class Kind(StrEnum):
     STOP = "stop"
 
 
-def open_api(*, key: str, address: str = API_URL, transport: AsyncTransport | None = None) -> Http:
-    """The control plane's party. `address` is the one thing that tells an emulator from the real one."""
-    return Http(address, user_agent=USER_AGENT, bearer=key, transport=transport)
+def open_api(*, key: str, api_url: str = API_URL, transport: AsyncTransport | None = None) -> Http:
+    """The control plane's party. `api_url` is the one thing that tells an emulator from the real one."""
+    return Http(api_url, user_agent=USER_AGENT, bearer=key, transport=transport)
 
 
 def key_digest(key: str, salt: str) -> str:
