@@ -1,5 +1,6 @@
 """What each answer to a look is taken for."""
 
+import asyncio
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -8,13 +9,15 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.core.identity import Scope
-from controller.core.inventory import NotFound, Present, Unreadable
+from controller.core.identity import Scope as AccountScope
+from controller.core.inventory import Listing, NotFound, Present, Unreadable
 from controller.providers.runpod.account import Account, open_api
 from controller.providers.runpod.adapter import RunpodReading
-from tests.support.loop_clock import BEGIN, HandClock
-from tests.support.runpod_samples import API_KEY, KEY, NAMESPACE, POD_ID, REQUEST, page, pod
+from tests.support.asgi_transport import AsgiTransport, Receive, Scope, Send
+from tests.support.loop_clock import BEGIN, HandClock, LoopClock
+from tests.support.runpod_samples import API_KEY, KEY, NAMESPACE, POD_ID, REQUEST, page, pod, raw
 from tests.support.scripted_runpod import Scripted, answer, problem
+from tests.support.virtual_time import run_virtual
 
 
 async def test_a_listing_that_was_read_to_its_stated_end_is_complete() -> None:
@@ -80,6 +83,37 @@ async def test_a_listing_that_goes_in_a_circle_ends_and_is_incomplete() -> None:
     assert len(script.requests) == 2
 
 
+async def test_a_listing_that_never_ends_is_left_after_200_pages() -> None:
+    asked: list[httpx.Request] = []
+
+    def endless(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return answer(200, page(cursor=f"c{len(asked)}"))
+
+    http = open_api(key=API_KEY, transport=httpx.MockTransport(endless))
+    listing = await RunpodReading(Account(http, clock=HandClock()), namespace=NAMESPACE).list_resources()
+    assert (listing.complete, len(asked)) == (False, 200)
+
+
+def test_a_listing_whose_pages_come_slowly_is_left_after_a_minute_with_what_it_showed() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(25)
+        number = scope["query_string"].count(b"cursor") and int(scope["query_string"].rpartition(b"=")[2])
+        content = raw(page(pod(id=f"p{number}"), cursor=str(number + 1)))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": content})
+
+    async def look() -> tuple[Listing, float]:
+        clock = LoopClock()
+        http = open_api(key=API_KEY, transport=AsgiTransport(slow))
+        listing = await RunpodReading(Account(http, clock=clock), namespace=NAMESPACE).list_resources()
+        return listing, clock.boot().total_seconds()
+
+    listing, seconds = run_virtual(look)
+    assert seconds == pytest.approx(60)
+    assert (listing.complete, len(listing.resources)) == (False, 2)
+
+
 async def test_one_pod_under_our_prefix_without_a_request_id_blocks_absence_by_request_id_only() -> None:
     untagged = pod(id="otherpod", name="gpuwarden-by-hand", env={})
     listing = await Scripted(answer(200, page(pod(), untagged))).reading.list_resources()
@@ -142,7 +176,7 @@ async def test_prices_that_cannot_be_read_are_none_with_the_reason(reply: Any) -
 
 
 async def test_another_scope_in_the_configuration_makes_other_keys() -> None:
-    namespace = replace(NAMESPACE, scope=Scope(provider="runpod", account="second"))
+    namespace = replace(NAMESPACE, scope=AccountScope(provider="runpod", account="second"))
     http = open_api(key=API_KEY, transport=httpx.MockTransport(lambda _: answer(200, page(pod()))))
     listing = await RunpodReading(Account(http, clock=HandClock()), namespace=namespace).list_resources()
     assert listing.resources[0].key.account == "second"
