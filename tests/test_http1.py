@@ -4,6 +4,7 @@ import asyncio
 import socket
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,12 @@ from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 SHORT = timedelta(milliseconds=100)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Both loops: they write, close and reset in ways of their own."""
+    return "asyncio", {"use_uvloop": request.param}
 
 
 def post(server: RawServer, body: bytes = b"{}", *, limit: timedelta = timedelta(seconds=5)) -> Outgoing:

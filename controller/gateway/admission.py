@@ -5,7 +5,7 @@ has woken nothing and counts as no use (IM-3, B25).
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -48,7 +48,7 @@ class Demand:
 async def admit(scope: Scope, receive: Receive, shape: Shape, config: GatewayConfig, table: RouteTable) -> Demand:
     """Raises `Refused`, or `ClientGone`."""
     headers = dict(scope["headers"])
-    require_key(scope["headers"], config)
+    require_key(headers, config)
     body = await _read(headers, receive, config)
     try:
         asked = document.parse(body)
@@ -69,7 +69,7 @@ async def admit(scope: Scope, receive: Receive, shape: Shape, config: GatewayCon
     )
 
 
-def require_key(headers: Iterable[tuple[bytes, bytes]], config: GatewayConfig) -> None:
+def require_key(headers: Mapping[bytes, bytes], config: GatewayConfig) -> None:
     if not may_use(headers, config.client_keys):
         raise Refused(Code.WRONG_KEY, "this key may not use this address")
 

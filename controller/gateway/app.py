@@ -207,11 +207,11 @@ class Gateway:
         if asked == "/healthz":
             await reply.whole(200, JSON_TYPE, b'{"ok":true}')
         elif asked == "/v1/models":
-            require_key(scope["headers"], self._config)
+            require_key(dict(scope["headers"]), self._config)
             await reply.whole(200, JSON_TYPE, self._models())
         elif asked == "/metrics":
             if (scope.get("client") or ("",))[0] not in LOOPBACK:
-                require_key(scope["headers"], self._config)
+                require_key(dict(scope["headers"]), self._config)
             await reply.whole(200, TEXT_TYPE, self._metrics())
         else:
             raise not_served()

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-SPACE: Final = re.compile(r"[ \t\n\r]*")
+OPENING: Final = re.compile(r"[ \t\n\r]*(\{(?:[ \t\n\r]*\})?)[ \t\n\r]*")
+COLON: Final = re.compile(r"[ \t\n\r]*(:)[ \t\n\r]*")
+NEXT: Final = re.compile(r"[ \t\n\r]*([,}])[ \t\n\r]*")
 
 
 class Unreadable(ValueError):
@@ -55,46 +57,34 @@ def parse(body: bytes) -> Document:
 
 
 def _object(text: str) -> Document:
-    at = _skip(text, 0)
-    if text[at : at + 1] != "{":
-        raise Unreadable("the body is not a JSON object")
     members: dict[str, Any] = {}
     spans: dict[str, tuple[int, int]] = {}
-    at = _skip(text, at + 1)
-    if text[at : at + 1] == "}":
+    at, sign = _sign(OPENING, text, 0)
+    if sign != "{":
         return _ended(text, at, Document(text, members, spans))
     while True:
-        name, at = _name(text, at)
+        if not text.startswith('"', at):
+            raise Unreadable("a key is missing")
+        name, at = DECODER.raw_decode(text, at)
         if name in members:
             raise Unreadable(f"the key {name[:64]!r} is given twice")
-        start = _skip(text, _after(text, _skip(text, at), ":"))
+        start, _ = _sign(COLON, text, at)
         members[name], end = DECODER.raw_decode(text, start)
         spans[name] = (start, end)
-        at = _skip(text, end)
-        if text[at : at + 1] == "}":
+        at, sign = _sign(NEXT, text, end)
+        if sign == "}":
             return _ended(text, at, Document(text, members, spans))
-        at = _skip(text, _after(text, at, ","))
-
-
-def _name(text: str, at: int) -> tuple[str, int]:
-    if text[at : at + 1] != '"':
-        raise Unreadable("a key is missing")
-    name, end = DECODER.raw_decode(text, at)
-    return str(name), end
 
 
 def _ended(text: str, at: int, document: Document) -> Document:
-    if _skip(text, at + 1) != len(text):
+    if at != len(text):
         raise Unreadable("something follows the JSON object")
     return document
 
 
-def _after(text: str, at: int, sign: str) -> int:
-    if text[at : at + 1] != sign:
-        raise Unreadable(f"{sign!r} is missing")
-    return at + 1
-
-
-def _skip(text: str, at: int) -> int:
-    found = SPACE.match(text, at)
-    return found.end() if found is not None else at
+def _sign(pattern: re.Pattern[str], text: str, at: int) -> tuple[int, str]:
+    """Where the next thing begins, and which sign was passed."""
+    found = pattern.match(text, at)
+    if found is None:
+        raise Unreadable("the body is not one JSON object")
+    return found.end(), found[1]

@@ -106,7 +106,12 @@ def _refusal(view: View) -> Refused:
         code = Code(refusal.code)
     except ValueError:  # a newer daemon's word
         code = Code.REFUSED
-    return Refused(code, refusal.reason or f"{view.alias!r} is not started", retry_after=refusal.retry_after)
+    return Refused(
+        code,
+        refusal.reason or f"{view.alias!r} is not started",
+        retry_after=refusal.retry_after,
+        extra={"reason": refusal.reason},
+    )
 
 
 def _starting(view: View | None, message: str) -> Refused:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import struct
+from typing import Any
 
 import anyio
 import pytest
@@ -17,12 +18,18 @@ STREAM = b'{"model":"m1","stream":true,"messages":[]}'
 PLAIN = b'{"model":"m1","messages":[]}'
 
 
+@pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Both loops: they write, close and reset in ways of their own."""
+    return "asyncio", {"use_uvloop": request.param}
+
+
 async def exchange_with(port: int, body: bytes) -> bytes:
     """Everything the gateway sends for one request, until it ends the connection or falls silent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request(body))
     received = b""
-    with anyio.move_on_after(0.5):
+    with anyio.move_on_after(5):
         while data := await reader.read(65_536):
             received += data
             if received.endswith((b"\r\n0\r\n\r\n", b"}}")):

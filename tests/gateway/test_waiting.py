@@ -217,6 +217,23 @@ def test_a_client_that_leaves_frees_its_place() -> None:
     assert in_world(scene) == (1, 0)
 
 
+def test_a_place_that_was_left_is_free_while_others_wait_on() -> None:
+    async def scene(world: World) -> list[int]:
+        await world.changed(queue=2)
+        waiting = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.ask, asking())
+            for _ in range(3):
+                with anyio.move_on_after(1):
+                    await world.ask(asking())
+                await anyio.sleep(0.01)
+                waiting.append(world.gateway.rooms.waiting("m1"))
+            group.cancel_scope.cancel()
+        return waiting
+
+    assert in_world(scene) == [1, 1, 1]
+
+
 def test_a_streaming_caller_gets_its_head_and_comments_every_ten_seconds() -> None:
     async def scene(world: World) -> tuple[list[tuple[int, bytes]], float]:
         begun = now()
