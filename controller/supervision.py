@@ -8,7 +8,7 @@ everything.
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Generic, Protocol, TypeVar
@@ -118,6 +118,27 @@ async def contained(work: Callable[[], Awaitable[object]], *, name: str) -> None
         if current is None or current.cancelling():
             raise
         log.error("work_failed", work=name, error="cancelled by a library")
+
+
+async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[datetime | None]]) -> datetime | None:
+    """Give each item its turn whatever becomes of another, then raise what failed (B18); the earliest deadline."""
+    deadlines: list[datetime] = []
+    problems: list[Exception] = []
+    turns = 0
+    for item in items:
+        turns += 1
+        try:
+            until = await work(item)
+        except Exception as problem:
+            problems.append(problem)
+            continue
+        if until is not None:
+            deadlines.append(until)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ExceptionGroup(f"{len(problems)} of {turns} items failed", problems)
+    return min(deadlines, default=None)
 
 
 async def keep_running(runner: Runner, *, clock: Clock, failures_max: int) -> None:
