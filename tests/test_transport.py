@@ -225,6 +225,14 @@ def test_a_connection_that_an_app_cuts_leaves_the_outcome_unknown(started: bool)
         run_virtual(call)
 
 
+async def test_a_write_that_broke_may_have_brought_enough_over() -> None:
+    def breaking(request: httpx.Request) -> httpx.Response:
+        raise httpx.WriteError("broken", request=request)
+
+    with pytest.raises(OutcomeUnknown):
+        await Http("http://x", user_agent="test", transport=httpx.MockTransport(breaking)).call("POST", "/", body=b"x")
+
+
 def test_an_error_keeps_what_caused_it() -> None:
     transport = AsgiTransport(hanging)
     transport.refusing = True

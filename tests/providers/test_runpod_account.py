@@ -1,11 +1,13 @@
 """When a call may leave again after the provider asked us to wait."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from controller.providers.errors import HeldBack
-from controller.providers.runpod.account import Kind, Pace, wait_asked
+from controller.providers.runpod.account import Account, Kind, Pace, wait_asked
+from controller.transport import Answer, AsyncTransport, Http
 from tests.support.loop_clock import BEGIN, HandClock
 
 S = timedelta(seconds=1)
@@ -33,6 +35,41 @@ S = timedelta(seconds=1)
 )
 def test_how_long_we_are_asked_to_wait(headers: dict[str, str], wait: timedelta) -> None:
     assert wait_asked(headers, now=BEGIN) == wait
+
+
+class Recording(Http):
+    """Keeps which calls asked for a new connection, and answers all alike."""
+
+    def __init__(self, reply: Answer) -> None:
+        super().__init__("http://x", user_agent="test", transport=AsyncTransport())
+        self.fresh: list[bool] = []
+        self._reply = reply
+
+    async def call(self, *_: Any, fresh: bool = False, **__: Any) -> Answer:
+        self.fresh.append(fresh)
+        return self._reply
+
+
+async def test_a_create_alone_asks_for_a_new_connection() -> None:
+    http = Recording(Answer(code=200, headers={}, body=b""))
+    account = Account(http, clock=HandClock())
+    for kind in (Kind.READ, Kind.CREATE, Kind.STOP):
+        await account.call(kind, "GET", "/")
+    assert http.fresh == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "holds"),
+    [(429, {}, True), (503, {"retry-after": "9"}, True), (503, {}, False), (200, {"retry-after": "9"}, False)],
+)
+async def test_what_asks_us_to_wait(code: int, headers: dict[str, str], holds: bool) -> None:
+    account = Account(Recording(Answer(code=code, headers=headers, body=b"")), clock=HandClock())
+    await account.call(Kind.READ, "GET", "/")
+    if holds:
+        with pytest.raises(HeldBack):
+            await account.call(Kind.CREATE, "POST", "/")
+    else:
+        await account.call(Kind.CREATE, "POST", "/")
 
 
 def held(pace: Pace, kind: Kind) -> timedelta | None:

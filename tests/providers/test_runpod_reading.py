@@ -38,6 +38,20 @@ async def test_every_page_is_read_and_a_pod_on_two_pages_is_one() -> None:
     assert script.requests[1].url.params["cursor"] == "c/1 &x"
 
 
+async def test_an_entry_hidden_on_the_first_page_is_not_forgotten_on_the_last() -> None:
+    script = Scripted(answer(200, page(pod(id=None), cursor="c")), answer(200, page()))
+    assert not (await script.reading.list_resources()).complete
+
+
+async def test_a_pod_that_is_gone_from_a_complete_listing_leaves_no_memory_of_its_start() -> None:
+    script = Scripted(
+        answer(200, page(pod())), answer(200, page()), answer(200, page(pod(startedAt="2026-11-29T11:00:00Z")))
+    )
+    first, _, third = [await script.reading.list_resources() for _ in range(3)]
+    assert first.resources[0].started_at == BEGIN - timedelta(seconds=100)
+    assert third.resources[0].started_at == BEGIN - timedelta(hours=1)
+
+
 async def test_pods_of_clusters_are_asked_for_and_nothing_is_filtered() -> None:
     script = Scripted(answer(200, page()))
     await script.reading.list_resources()

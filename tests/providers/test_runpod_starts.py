@@ -65,6 +65,18 @@ def test_a_first_uptime_after_a_long_download_is_no_restart() -> None:
     report(starts, 10, said=0)
     assert report(starts, 600, said=0, uptime=20) == 0
     assert report(starts, 615, said=0, uptime=35) == 0
+    assert report(starts, 630, said=0, uptime=40) == 0, "a jitter behind a start said long before"
+
+
+def test_clocks_that_walk_apart_for_days_restart_nothing() -> None:
+    starts = Starts()
+    assert {report(starts, at * 15, uptime=at * 14) for at in range(100, 400)} == {100}
+
+
+def test_a_restart_every_few_seconds_is_noticed_at_every_second_look() -> None:
+    starts = Starts()
+    seen = [report(starts, at, uptime=at % 2) for at in range(15, 315, 15)]
+    assert len(set(seen)) >= 10
 
 
 def test_a_loop_faster_than_the_margin_is_still_noticed() -> None:

@@ -245,6 +245,13 @@ def test_nothing_of_the_environment_but_our_tags_is_kept() -> None:
     assert "CANARY" not in repr(read(env={**ENV, "HF_TOKEN": "KEY_CANARY_2"}))
 
 
+@pytest.mark.parametrize(
+    "text", ["2026-11-29T11:50:00", "yesterday", "", 1795967143, None, "9999-12-31T23:59:59-23:59"]
+)
+def test_a_time_without_a_zone_or_sense_is_unknown(text: Any) -> None:
+    assert seen(createdAt=text).created_at is None
+
+
 def test_a_cluster_member_is_flagged() -> None:
     assert seen(cluster={"id": "c1", "rank": 0}).cluster
 

@@ -97,6 +97,11 @@ async def test_a_server_that_takes_the_literal_reference_as_its_key_is_told() ->
     assert (await upstream.probed()).verdict is Verdict.SECRET_UNSUBSTITUTED
 
 
+async def test_a_server_that_fails_at_the_literal_reference_has_not_refused_it() -> None:
+    upstream = Upstream(on("/v1/models", httpx.Response(502), key=REFERENCE))
+    assert (await upstream.probed()).verdict is Verdict.NOT_READY
+
+
 async def test_without_a_reference_none_is_tried() -> None:
     upstream = Upstream()
     await upstream.probed(reference=None)

@@ -19,6 +19,10 @@ JITTER: Final = timedelta(seconds=15)
 loop's period: a loop that is faster still moves past it within two restarts."""
 
 
+DRIFT: Final = timedelta(seconds=2)
+"""Two clocks walk apart by seconds in days: an estimate that moved so little is followed, so that it never adds up."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     reported: datetime
@@ -59,4 +63,5 @@ def _moved(known: _Known, *, said: datetime | None, estimate: datetime | None) -
     restarted = estimate > known.estimated + JITTER
     if restarted and estimate > reported + JITTER:
         reported = estimate
-    return _Known(reported, estimate if restarted else known.estimated)
+    drifted = abs(estimate - known.estimated) <= DRIFT
+    return _Known(reported, estimate if restarted or drifted else known.estimated)
