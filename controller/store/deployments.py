@@ -70,7 +70,12 @@ def declare(tx: Tx, declaration: Declaration, *, policy: HostingPolicy) -> Plann
 
 
 def plan(tx: Tx, record: Record, *, offer: str) -> Planned:
-    """Put one more create on record, with its obligation; the former one was refused for certain."""
+    """Put one more create on record, with its obligation; the former one was refused for certain.
+
+    Raises Stale if a stop was asked for meanwhile.
+    """
+    if any(duty.deployment == record.id and duty.due_at is not None for duty in tx.book.obligations.values()):
+        raise Stale(f"the stop of {record.id} was asked for")
     create = Create(request=request_id(tx.randomness), deployment=record.id, offer=offer)
     tx.put_create(create)
     duty = tx.put_duty(
@@ -149,7 +154,9 @@ def record_accepted(tx: Tx, create: Create, resource: SeenResource, *, mismatch:
     phase_moved(tx, before, stored)
     ledger.begin(tx, stored.id, submitted_at=submitted_at, certain=True)
     holds.note_start(tx, stored.model, at=submitted_at)
-    return require_stop(tx, stored, StopReason.WRONG_RESOURCE) if mismatch is not None else stored
+    if mismatch is not None:
+        return require_stop(tx, stored, StopReason.WRONG_RESOURCE)
+    return _stopped_if_owed(tx, stored, duty)
 
 
 def record_unknown(tx: Tx, create: Create, *, detail: str) -> Record:
@@ -161,12 +168,26 @@ def record_unknown(tx: Tx, create: Create, *, detail: str) -> Record:
 def _record_lost(tx: Tx, create: Create, lost: Record, *, detail: str) -> Record:
     before = tx.record(create.deployment)
     _answered(tx, create, CreateAnswer.UNKNOWN, detail=detail)
-    tx.put_duty(replace(_duty_of(tx, create.request), create_ended_at=tx.now, reason=lost.reason))
+    duty = _duty_of(tx, create.request)
+    tx.put_duty(replace(duty, create_ended_at=tx.now, reason=lost.reason))
     stored = tx.put_record(lost)
     phase_moved(tx, before, stored)
     ledger.begin(tx, stored.id, submitted_at=create.submitting_at or tx.now, certain=False)
     holds.note_start(tx, stored.model, at=create.submitting_at or tx.now)
-    return stored
+    return _stopped_if_owed(tx, stored, duty)
+
+
+def _stopped_if_owed(tx: Tx, record: Record, duty: Obligation) -> Record:
+    """The stop was asked for while the create was in flight (`owe_what_comes`): now there is something to stop."""
+    return record if duty.due_at is None else require_stop(tx, record, duty.reason or StopReason.OPERATOR_REQUEST)
+
+
+def owe_what_comes(tx: Tx, record: Record, reason: StopReason) -> None:
+    """A stop is wanted while the create is in flight: whatever the answer makes is owed a stop at once."""
+    for duty in tx.book.duties(record.id):
+        if duty.due_at is None:
+            due = tx.put_duty(replace(duty, due_at=tx.now, reason=reason))
+            tx.line("obligation.due", **of_duty(due))
 
 
 def record_refused(tx: Tx, create: Create, answer: CreateAnswer, *, detail: str) -> Record:

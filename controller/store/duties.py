@@ -130,11 +130,13 @@ def sight(tx: Tx, sighting: Sighting) -> None:
 
 
 def require_stop_of(tx: Tx, record: Record, reason: StopReason, *, now_at_once: bool, policy: HostingPolicy) -> Record:
-    """An operator's stop: a deployment that was only declared is cancelled, any other is owed a stop."""
+    """An operator's stop: a deployment that was only declared is cancelled, any other is owed a stop. What a create in
+    flight makes is owed a stop as soon as its answer comes."""
     current = tx.record(record.id)
-    if current.phase is Phase.DECLARED and not any(
-        hosting.unsettled(create) for create in deployments.creates_of(tx, record.id)
-    ):
+    if current.phase is Phase.DECLARED:
+        if any(hosting.unsettled(create) for create in deployments.creates_of(tx, record.id)):
+            deployments.owe_what_comes(tx, current, reason)
+            return current
         return deployments.cancel(tx, current)
     drain_until = None if now_at_once else tx.now + policy.drain_limit
     return deployments.require_stop(tx, current, reason, drain_until=drain_until)
