@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 
 from controller.api.app import gateways_app, operators_app
-from controller.api.client import DaemonClient, Granted, OpenStreams
+from controller.api.client import DaemonClient, OpenStreams
 from controller.api.panel import Panel
 from controller.core import idle, start
 from controller.core.deployment import ProvisionedDeployment, Record, SeenResource
@@ -135,12 +135,15 @@ class World:
         """The provider's account is listed once more."""
         now = self.clock.now()
         listing = Listing(began_at=now, ended_at=now, complete=complete, resources=resources)
-        self.panel.view.publish(replace(self.panel.view.value, listing=listing, completed=listing))
+        view = self.panel.view.value
+        self.panel.view.publish(replace(view, listing=listing, completed=listing if complete else view.completed))
 
     # What gateways say
 
-    async def lease(self, *leases: OpenStreams, gateway: str = "g-1") -> Granted:
-        return await self.gateway.put_stream_leases(gateway, leases)
+    async def lease(self, *leases: OpenStreams, gateway: str = "g-1") -> tuple[set[str], set[str]]:
+        """What is granted, and what is refused."""
+        answer = await self.gateway.put_stream_leases(gateway, leases)
+        return set(answer.granted), set(answer.refused)
 
     def streams(self, name: str = "qwen-1", **changes: Any) -> OpenStreams:
         record = self.store.book.records.get(DeploymentId(name))

@@ -1,0 +1,65 @@
+"""What follows from what a gateway saw."""
+
+import pytest
+
+from controller.api.client import Problem
+from controller.core.lifecycle import Phase
+from tests.api.world import World
+
+
+async def test_a_proven_deployment_is_shown_as_proven(house: World) -> None:
+    await house.serve()
+    await house.report("proved")
+    assert (await house.view())["routes"][0]["proven"] is True
+
+
+async def test_what_was_proven_under_another_epoch_is_not_proven(house: World) -> None:
+    await house.serve()
+    await house.report("proved", epoch=house.record().epoch + 1)
+    assert (await house.view())["routes"][0]["proven"] is False
+
+
+@pytest.mark.parametrize("kind", ["key-refused", "served-model-mismatch"])
+async def test_a_fault_of_the_machine_owes_its_stop(house: World, kind: str) -> None:
+    await house.serve()
+    await house.report(kind)
+    record = house.record()
+    assert record.phase is Phase.STOP_REQUIRED
+    assert record.reason is not None
+    assert record.reason.value == kind
+    assert house.rung
+
+
+async def test_a_refused_key_is_a_hint_while_another_gateway_streams_from_there(house: World) -> None:
+    await house.serve()
+    await house.lease(house.streams(), gateway="g-2")
+    await house.report("key-refused", gateway="g-1")
+    assert house.record().phase is Phase.ACTIVE
+
+
+async def test_a_gateways_own_streams_do_not_shield_the_machine(house: World) -> None:
+    await house.serve()
+    await house.lease(house.streams(), gateway="g-1")
+    await house.report("key-refused", gateway="g-1")
+    assert house.record().phase is Phase.STOP_REQUIRED
+
+
+async def test_a_fault_seen_under_another_epoch_changes_nothing(house: World) -> None:
+    await house.serve()
+    await house.report("key-refused", epoch=house.record().epoch + 1)
+    assert house.record().phase is Phase.ACTIVE
+
+
+@pytest.mark.parametrize("kind", ["unreachable", "broken-stream"])
+async def test_a_broken_connection_wakes_the_tasks_and_stops_nothing(house: World, kind: str) -> None:
+    await house.serve()
+    rung = house.rung
+    await house.report(kind)
+    assert (house.record().phase, house.rung) == (Phase.ACTIVE, rung + 1)
+
+
+async def test_an_unknown_kind_is_refused_by_name(house: World) -> None:
+    await house.serve()
+    with pytest.raises(Problem) as caught:
+        await house.report("odd")
+    assert (caught.value.status, caught.value.detail.partition(":")[0]) == (400, "kind")
