@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import anyio
 
+from tests.gateway.stub_server import DONE, event
 from tests.gateway.world import ENDPOINT, World, asking, in_world, now
 from tests.support.fake_daemon import route
 
@@ -176,3 +177,33 @@ def test_a_daemon_that_returns_within_the_grace_is_asked() -> None:
         raise AssertionError("unreachable")
 
     assert in_world(scene) == 200
+
+
+def test_a_daemon_that_takes_requests_and_says_nothing_holds_up_one_request_alone() -> None:
+    async def scene(world: World) -> list[float]:
+        await world.changed(phase="ready", routes=[route("d1", ENDPOINT), route("d2", ENDPOINT)])
+        world.daemon.hangs = True
+        world.server.gap_s = 60
+        took = []
+        for _ in range(2):
+            begun = now()
+            answer = await world.open(asking(stream=True))  # the second finds the first at work and goes to d2
+            took.append(now() - begun)
+            assert answer.status == 200
+        return took
+
+    first, second = in_world(scene)
+    assert first <= 10
+    assert second < 0.1
+
+
+def test_an_end_during_a_renewal_is_told_by_the_next_one() -> None:
+    async def scene(world: World) -> list[dict[str, int]]:
+        await world.ready()
+        world.daemon.lease_answer_s = 1
+        world.server.pieces, world.server.gap_s = [event("one"), event("two", "stop"), DONE], 3.5
+        await world.ask(asking(stream=True))
+        await anyio.sleep(60)
+        return [{name: lease["open"] for name, lease in listed.items()} for _, listed in world.daemon.leases]
+
+    assert in_world(scene) == [{"d1": 1}, {"d1": 1}, {"d1": 0}, {}]

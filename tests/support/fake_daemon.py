@@ -51,6 +51,9 @@ class FakeDaemon:
         self.refused: set[str] = set()
         self.on_start: Callable[[str], None] = lambda alias: None
         self.down = False
+        self.hangs = False
+        """Takes requests and never answers."""
+        self.lease_answer_s = 0.0
         self._changed = anyio.Event()
 
     def change(self, alias: str, **fields: Any) -> None:
@@ -89,6 +92,8 @@ class FakeDaemon:
         if self.down:
             scope["extensions"]["gpuwarden.abort"]()
             return
+        if self.hangs:
+            await anyio.sleep_forever()
         body = (await receive())["body"]
         asked = json.loads(body) if body else {}
         match scope["method"], scope["path"].strip("/").split("/"):
@@ -98,6 +103,7 @@ class FakeDaemon:
                 await self._start(alias, asked, send)
             case "PUT", ["v1", "stream-leases", _]:
                 self._take_leases(asked)
+                await anyio.sleep(self.lease_answer_s)
                 names = [lease["deployment"] for lease in asked["leases"]]
                 granted = [name for name in names if name not in self.refused]
                 refused = [name for name in names if name in self.refused]
