@@ -1,5 +1,7 @@
 """Does a good config yield what it says, and does a bad one name key, value, line and mend?"""
 
+import hashlib
+import json
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.policy import StopEvidence
-from controller.settings import ConfigProblems, Settings, load, load_accepted
+from controller.settings import ConfigProblems, Settings, derived, load, load_accepted
 from controller.settings.sizes import container_disk_gb, startup_deadline
 
 # The short config of the design, as it stands there.
@@ -206,6 +208,22 @@ def test_the_fingerprint_follows_what_shapes_a_machine_and_nothing_else(tmp_path
     assert (
         len({digest(""), digest("max_num_seqs = 9\n"), digest("gpu_count = 2\n"), digest('environment.A = "1"\n')}) == 4
     )
+
+
+def test_a_new_key_at_its_default_changes_no_fingerprint(tmp_path: Path) -> None:
+    section = taken(tmp_path, SHORT).models["qwen"]
+    bare = {"model": section.model, "image": section.image, "gpus": list(section.gpus), "context": 32768}
+    digest = hashlib.sha256(json.dumps(bare, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert derived.fingerprint(section) == digest[:16]
+
+
+def test_a_models_own_zero_wins_over_the_policys_default(tmp_path: Path) -> None:
+    model = taken(tmp_path, SHORT + 'drain_limit = "0s"\nwait = "0s"\n').model_policies()["qwen"]
+    assert (model.drain_limit, model.wait) == (timedelta(0), timedelta(0))
+
+
+def test_the_oldest_vllm_that_guards_its_key_is_taken(tmp_path: Path) -> None:
+    assert taken(tmp_path, SHORT.replace("v0.31.0", "v0.22.0")).models["qwen"].image.endswith("v0.22.0")
 
 
 def test_an_unpinned_image_is_taken_where_that_is_said(tmp_path: Path) -> None:
