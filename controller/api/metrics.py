@@ -93,7 +93,7 @@ def _counters(panel: Panel) -> Iterator[Metric]:
     yield _counter("stops_proven_total", "Obligations discharged by evidence.", total("obligation.discharged"))
     yield _counter("orphans_total", "Resources of ours without a record that were found.", total("orphan.found"))
     yield _counter("reappeared_total", "Resources seen again after their proven end.", total("resource.reappeared"))
-    yield _counter("alarms_total", "Alarms raised.", total("alarm.raised"))
+    yield _counter("alarms_raised_total", "Alarms raised.", total("alarm.raised"))
 
 
 def _counter(name: str, says: str, samples: list[Sample]) -> Metric:
