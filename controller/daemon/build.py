@@ -219,7 +219,6 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         Means(
             store=store,
             writing=ports.writing,
-            clock=clock,
             policy=policy,
             holder=wiring.run_id,
             launches=wiring.fleet.launches,

@@ -7,7 +7,7 @@ still be sent (invariant 4).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Protocol, assert_never
@@ -17,10 +17,11 @@ import structlog
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
-from controller.clock import Clock
-from controller.core.deployment import CreateAnswer, Record
+from controller.core import hosting
+from controller.core.deployment import Create, CreateAnswer, Record
 from controller.core.errors import Code, Refusal
 from controller.core.identity import ObligationId, RequestId, Tags
+from controller.core.lease import fence
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, StopAnswer
 from controller.core.policy import HostingPolicy, ModelPolicy
@@ -43,6 +44,7 @@ from controller.providers.writing import (
 from controller.store import deployments, duties, holds
 from controller.store.deployments import Planned
 from controller.store.errors import Stale, StoreUnwritable
+from controller.store.lines import of_duty
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.supervision import contained
@@ -60,7 +62,6 @@ class Means:
 
     store: Store
     writing: Writing
-    clock: Clock
     policy: HostingPolicy
     holder: str
     """This process: leases are held under its name."""
@@ -131,14 +132,25 @@ class Executor:
             offer=planned.create.offer,
             launch=means.launches[planned.record.model],
         )
-        marked = await means.store.write(lambda tx: deployments.mark_submitting(tx, request, holder=means.holder))
+        await self._mark_create(request)
         outcome: CreateOutcome = CreateUnknown(detail="the controller was stopped before the answer came")
         try:
             outcome = await means.writing.create(order)
         finally:
-            with anyio.move_on_after(RECORD_LIMIT.total_seconds(), shield=True):
-                await self._recorded(lambda tx: _record_create(tx, marked.request, outcome, means.policy))
+            await self._kept(lambda tx: _record_create(tx, request, outcome, means.policy))
         return outcome
+
+    async def _mark_create(self, request: RequestId) -> None:
+        if self._shut:
+            raise Stale("the controller is ending")
+        try:
+            await self._means.store.write(
+                lambda tx: deployments.mark_submitting(tx, request, holder=self._means.holder)
+            )
+        except StoreUnwritable:
+            # A commit whose end was not seen may have left the mark; the call has not left, and that is certain.
+            await self._kept(lambda tx: _record_unsent(tx, request, self._means.policy))
+            raise
 
     def _tags(self, record: Record, request: RequestId) -> Tags:
         owner = self._means.store.book.owner
@@ -156,17 +168,16 @@ class Executor:
     async def _stop(self, duty: Obligation) -> None:
         means = self._means
         try:
-            late = not await self._mark_stop(duty)
             if duty.key is None:
                 return
+            sent_at, late = means.store.now, not await self._mark_stop(duty)
             outcome: StopOutcome = StopUnknown(detail="the controller was stopped before the answer came")
             try:
                 outcome = await means.writing.stop(duty.key)
             finally:
-                with anyio.move_on_after(RECORD_LIMIT.total_seconds(), shield=True):
-                    if late:
-                        await self._recorded(lambda tx: duties.mark_stop(tx, duty.id, holder=means.holder, late=True))
-                    await self._recorded(lambda tx: _record_stop(tx, duty.id, outcome, means.policy))
+                if late:
+                    await self._kept(lambda tx: _mark_late(tx, duty.id, sent_at=sent_at))
+                await self._kept(lambda tx: _record_stop(tx, duty.id, outcome, means.policy))
         except (Refusal, Stale) as refused:
             log.info("stop_dropped", obligation=duty.id, why=str(refused))
         finally:
@@ -177,12 +188,29 @@ class Executor:
         try:
             await self._means.store.write(lambda tx: duties.mark_stop(tx, duty.id, holder=self._means.holder))
         except StoreUnwritable:
-            lease = self._means.store.book.leases.get(duties.lease_name(duty))
-            if lease is None or not lease.live(self._means.clock.now()):
-                raise
+            self._fence(duty)
             log.error("stop_sent_unrecorded", obligation=duty.id)
             return False
         return True
+
+    def _fence(self, duty: Obligation) -> None:
+        """Refuse as the transaction would, by what was last read."""
+        book, now, holder = self._means.store.book, self._means.store.now, self._means.holder
+        lease = book.leases.get(duties.lease_name(duty))
+        record = book.records.get(duty.deployment) if duty.deployment is not None else None
+        if record is None:
+            fence(lease, epoch=duty.epoch, holder=holder, now=now)
+        else:
+            hosting.stop(record, hosting.Claim(lease=lease, epoch=record.epoch, holder=holder, now=now))
+
+    async def _kept(self, work: "Work") -> None:
+        """Record an outcome: for as long as it takes while we live, for RECORD_LIMIT once we are being ended."""
+        try:
+            await self._recorded(work)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(RECORD_LIMIT.total_seconds(), shield=True):
+                await self._recorded(work)
+            raise
 
     async def _recorded(self, work: "Work") -> None:
         """Write until it is written: what was paid for or ended must not be forgotten while we live."""
@@ -218,6 +246,8 @@ def _record_create(tx: Tx, request: RequestId, outcome: CreateOutcome, policy: H
     if create is None or create.answer is not None:
         raise Stale(f"create {request} is answered")
     match outcome:
+        case CreateAccepted() if outcome.resource.key in tx.book.held_keys():
+            deployments.record_unknown(tx, create, detail="the answer describes a resource that is on record already")
         case CreateAccepted():
             deployments.record_accepted(tx, create, outcome.resource, mismatch=outcome.mismatch)
         case CreateUnknown():
@@ -226,14 +256,32 @@ def _record_create(tx: Tx, request: RequestId, outcome: CreateOutcome, policy: H
             record = deployments.record_refused(tx, create, CreateAnswer.NOT_SENT, detail=outcome.detail)
             deployments.cancel(tx, record)
         case CreateRejected():
-            record = deployments.record_refused(tx, create, CreateAnswer.REJECTED, detail=outcome.detail)
-            if outcome.what is not RejectedFor.OFFER:
-                deployments.cancel(tx, record)
-                _block(tx, record, outcome)
-            if outcome.what is RejectedFor.RATE:
-                holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
+            _record_rejected(tx, create, outcome, policy)
         case _:
             assert_never(outcome)
+
+
+def _record_rejected(tx: Tx, create: Create, outcome: CreateRejected, policy: HostingPolicy) -> None:
+    record = deployments.record_refused(tx, create, CreateAnswer.REJECTED, detail=outcome.detail)
+    if outcome.what is not RejectedFor.OFFER:
+        deployments.cancel(tx, record)
+        _block(tx, record, outcome)
+    if outcome.what is RejectedFor.RATE:
+        holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
+        _wait_as_asked(tx, record.model, outcome.retry_after)
+
+
+def _record_unsent(tx: Tx, request: RequestId, policy: HostingPolicy) -> None:
+    create = tx.book.creates.get(request)
+    if create is not None and create.submitting_at is not None:
+        _record_create(tx, request, CreateNotSent(detail="the intent could not be written"), policy)
+
+
+def _wait_as_asked(tx: Tx, model: str, retry_after: timedelta | None) -> None:
+    """The provider's own patience is honoured in full for creates."""
+    memory = tx.book.memory(model)
+    if retry_after is not None and memory.next_round_at is not None:
+        tx.put_memory(replace(memory, next_round_at=max(memory.next_round_at, tx.now + retry_after)))
 
 
 BLOCKED: Final = {
@@ -255,6 +303,16 @@ def _end_round(tx: Tx, record: Record, outcome: CreateRejected, policy: HostingP
     if current.phase is Phase.DECLARED:
         deployments.cancel(tx, current)
         holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
+
+
+def _mark_late(tx: Tx, obligation: ObligationId, *, sent_at: datetime) -> None:
+    """Tell of a stop that left while nothing could be written; what became of the lease since does not undo it."""
+    duty = tx.duty(obligation)
+    attempts = duty.stop_attempts + 1
+    marked = tx.put_duty(
+        replace(duty, stop_attempts=attempts, stop_submitted_at=sent_at, stop_ended_at=None, stop_answer=None)
+    )
+    tx.line("stop.submitted", **of_duty(marked), detail={"attempt": attempts, "late": True})
 
 
 def _record_stop(tx: Tx, obligation: ObligationId, outcome: StopOutcome, policy: HostingPolicy) -> None:

@@ -6,8 +6,9 @@ here, each as the tasks take it; what a test is about it does itself.
 
 import inspect
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -65,9 +66,10 @@ class ScriptedProber:
 class Bench:
     """Everything that a task may be given."""
 
-    def __init__(self, folder: Path, group: TaskGroup) -> None:
+    group: TaskGroup
+
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.group = group
         self.clock = LoopClock()
         self.provider = FakeProvider(scope=SCOPE, clock=self.clock)
         self.prober = ScriptedProber(self.clock)
@@ -99,12 +101,14 @@ class Bench:
         self.leases = StreamLeases(lifetime=self.policy.stream_lease)
         await self.open()
 
+    async def close(self) -> None:
+        await self.store.close()
+
     async def executor(self, **changes: Any) -> Executor:
         """A running executor."""
         means = Means(
             store=self.store,
             writing=self.provider,
-            clock=self.clock,
             policy=self.policy,
             holder=self.holder,
             launches={"qwen": LAUNCH, "other": LAUNCH},
@@ -223,6 +227,20 @@ class Bench:
         self.provider.put(seen)
         return seen
 
+    # Trouble
+
+    def break_store(self) -> None:
+        """From now on no transaction that changes anything can be committed; reading goes on."""
+        self._sql("CREATE TRIGGER full BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'scripted: disk full'); END")
+
+    def mend_store(self) -> None:
+        self._sql("DROP TRIGGER full")
+
+    def _sql(self, statement: str) -> None:
+        with closing(sqlite3.connect(self.folder / "store.db")) as connection:
+            connection.execute(statement)
+            connection.commit()
+
     # What came of it
 
     async def move(self, seconds: float) -> None:
@@ -248,15 +266,13 @@ class Bench:
 
 @asynccontextmanager
 async def bench_in(folder: Path) -> AsyncIterator[Bench]:
-    async with anyio.create_task_group() as group:
-        bench = Bench(folder, group)
+    async with AsyncExitStack() as stack:
+        bench = Bench(folder)
+        stack.push_async_callback(bench.close)  # after the group: what is in flight may still write
+        bench.group = await stack.enter_async_context(anyio.create_task_group())
         await bench.open()
-        try:
-            yield bench
-        finally:
-            group.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
-                await bench.store.close()
+        yield bench
+        bench.group.cancel_scope.cancel()
 
 
 def on_bench(play: Callable[..., Awaitable[None]]) -> Callable[..., None]:
