@@ -36,7 +36,7 @@ async def stop_model(panel: Panel, request: Request) -> Response:
     alias = known_model(panel, request)
     immediately = flag_in(await read_body(request), "now")
     panel.wants.satisfied(alias)
-    return await _stop(panel, {record.id for record in panel.book.live(alias)}, immediately=immediately)
+    return await _stop(panel, {record.id for record in panel.live(alias)}, immediately=immediately)
 
 
 async def stop_deployment(panel: Panel, request: Request) -> Response:

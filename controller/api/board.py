@@ -5,12 +5,15 @@ first showed. After a restart the gateways prove again, and versions count anew 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import anyio
+
+from controller.core.book import Book
+from controller.core.deployment import Record
 
 
 @dataclass(slots=True)
@@ -31,6 +34,16 @@ class Board:
     asked_at: float = float("-inf")
     """When a start was last asked for, on the loop's clock."""
     _changed: anyio.Event = field(default_factory=anyio.Event)
+    _grouped: tuple[Book, dict[str, list[Record]]] | None = None
+
+    def live(self, book: Book, alias: str) -> Sequence[Record]:
+        """The model's deployments that occupy a slot. Sorted once a book: whoever waits looks at every ring."""
+        if self._grouped is None or self._grouped[0] is not book:
+            grouped: dict[str, list[Record]] = {}
+            for record in book.live():
+                grouped.setdefault(record.model, []).append(record)
+            self._grouped = (book, grouped)
+        return self._grouped[1].get(alias, ())
 
     def ring(self) -> None:
         """Something may have changed: whoever waits looks again."""

@@ -46,7 +46,7 @@ def models_of(panel: Panel) -> list[str]:
 
 def lines_of(panel: Panel, alias: str) -> list[Line]:
     """At least one line."""
-    model, records = panel.models.get(alias), panel.book.live(alias)
+    model, records = panel.models.get(alias), panel.live(alias)
     lines = [line for record in records for line in _of_record(panel, record, model)]
     if model is None:
         lines.append(Line(subject=alias, text="not in the config: nothing starts it, and what lives is stopped"))
@@ -69,7 +69,7 @@ def _why_empty(panel: Panel, model: ModelPolicy) -> Line:
     if (hold := held(panel, model)) is not None:
         ends = "" if hold.retry_at is not None else "; until an operator unblocks it or its config changes"
         return Line(subject=alias, text=f"blocked: {hold.reason}{ends}", until=hold.retry_at)
-    refusal = panel.refusal(alias) or refusal_of(panel, model, panel.book.live(alias))
+    refusal = panel.refusal(alias) or refusal_of(panel, model, panel.live(alias))
     if refusal is not None:
         return Line(subject=alias, text=f"not started: {refusal.reason}", until=refusal.retry_at)
     if panel.wants.wanted(alias, now=panel.clock.now()):

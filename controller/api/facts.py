@@ -110,7 +110,7 @@ def models(panel: Panel) -> list[Json]:
 
 def model(panel: Panel, alias: str) -> Json:
     """One model, configured or only still alive."""
-    records, policy = panel.book.live(alias), panel.models.get(alias)
+    records, policy = panel.live(alias), panel.models.get(alias)
     hold = None if policy is None else held(panel, policy)
     return {
         "alias": alias,

@@ -141,7 +141,7 @@ def _listing(panel: Panel) -> Iterator[Metric]:
 
 def _phases(panel: Panel) -> Iterator[Sample]:
     for alias, model in panel.models.items():
-        now = phase_of(panel, panel.book.live(alias), held=held(panel, model) is not None)
+        now = phase_of(panel, panel.live(alias), held=held(panel, model) is not None)
         yield from (({"model": alias, "phase": phase}, float(phase == now)) for phase in PHASES)
 
 
@@ -157,12 +157,12 @@ def _failures(panel: Panel) -> Iterator[Sample]:
 
 
 def _rate(panel: Panel, alias: str) -> float:
-    return float(sum(record.usd_per_hour or 0 for record in panel.book.live(alias)))
+    return float(sum(record.usd_per_hour or 0 for record in panel.live(alias)))
 
 
 def _open_requests(panel: Panel, alias: str) -> int:
     now = panel.now
-    return sum(panel.stream_leases.open_requests(record.id, now=now) for record in panel.book.live(alias))
+    return sum(panel.stream_leases.open_requests(record.id, now=now) for record in panel.live(alias))
 
 
 def _tasks(panel: Panel) -> Iterator[Metric]:

@@ -92,6 +92,10 @@ async def evidence(panel: Panel, request: Request) -> Response:
     return JSONResponse({"schema": 1, "lines": [json.loads(text) for _, text in lines], "last": last})
 
 
+async def spend(panel: Panel, request: Request) -> Response:
+    return JSONResponse({"schema": 1, **facts.spend(panel)})
+
+
 async def metric_page(panel: Panel, request: Request) -> Response:
     await metrics.count_new_lines(panel)
     return PlainTextResponse(metrics.page(panel), media_type="text/plain; version=0.0.4")

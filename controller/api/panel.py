@@ -67,3 +67,7 @@ class Panel:
     @property
     def now(self) -> datetime:
         return self.store.now
+
+    def live(self, alias: str) -> Sequence[Record]:
+        """The model's deployments that occupy a slot, in order of declaration."""
+        return self.board.live(self.book, alias)

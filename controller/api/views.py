@@ -73,7 +73,7 @@ def _steady(view: Json) -> Json:
 
 def model_view(panel: Panel, model: ModelPolicy) -> Json:
     """One configured model as gateways read it. `look` first, so that its failure has a version."""
-    records, now = panel.book.live(model.alias), panel.now
+    records, now = panel.live(model.alias), panel.now
     memory = panel.book.memory(model.alias)
     refusal = refusal_of(panel, model, records)
     return {

@@ -87,6 +87,7 @@ async def test_money_that_is_held_counts_in_full_until_it_is_settled(house: Worl
         "settled_usd": "0",
         "exposure_usd": "9.6",
     }
+    assert await house.operator.get("/v1/spend") == {"schema": 1, **spend}
     house.clock.advance(timedelta(minutes=30))
     await house.operator.post("/v1/stop", {"now": True})
     obligation = house.store.book.owed()[0].id
