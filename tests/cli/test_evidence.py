@@ -100,6 +100,14 @@ def test_a_forged_chain_is_found_against_the_store(run: Run, daemon: FakeDaemon,
     assert (ended.code, ended.err) == (1, f"{file}:3: seq 3: the daemon holds another line of this seq\n")
 
 
+def test_a_line_taken_out_of_a_chain_that_was_linked_anew_is_named(run: Run, daemon: FakeDaemon, file: Path) -> None:
+    lines = chain(4)
+    file.write_text(written([*lines[:2], link(lines[3], lines[1]["hash"])]))
+    stored(daemon, lines)
+    ended = run("evidence", "verify")
+    assert (ended.code, ended.err) == (1, "seq 3 is in the daemon, and in no file\n")
+
+
 def test_a_line_that_the_store_does_not_know_is_named(run: Run, daemon: FakeDaemon, file: Path) -> None:
     file.write_text(written(chain(4)))
     stored(daemon, chain(3))

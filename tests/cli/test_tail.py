@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli import tail as tailing
 from controller.cli.tail import Tail
 
 
@@ -97,6 +98,26 @@ def test_no_line_is_lost_or_told_twice_over_five_rotations(path: Path, tail: Tai
         seen += tail.lines()
     writer.close()
     assert seen == numbers(1, 5 * 2110)
+
+
+def test_what_comes_to_the_old_file_while_the_new_one_is_noticed_is_read(
+    path: Path, tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(path)
+    writer.write(1)
+    assert tail.lines() == ["1"]
+    path.rename(f"{path}.1")
+    path.touch()
+
+    def late(looked_at: Path) -> tuple[int, int]:
+        if looked_at == path:
+            writer.write(1)
+        found = looked_at.stat()
+        return found.st_dev, found.st_ino
+
+    monkeypatch.setattr(tailing, "_identity", late)
+    assert tail.lines() == ["2"]
+    writer.close()
 
 
 def test_a_file_that_came_and_was_renamed_between_two_looks_is_read_too(path: Path, tail: Tail) -> None:
