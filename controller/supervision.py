@@ -19,6 +19,8 @@ import structlog
 from controller.clock import Clock
 
 SILENT_PERIODS: Final = 3
+GAP_LEAST: Final = timedelta(milliseconds=10)
+"""A deadline that stays in the past, by whatever mistake, must not become a busy loop; wake-ups do not wait for it."""
 BACKOFF_FIRST: Final = timedelta(seconds=1)
 BACKOFF_MOST: Final = timedelta(seconds=30)
 
@@ -165,7 +167,7 @@ async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timed
     pulse.last_pass_at = clock.now()
     if until is None:
         return pulse.period
-    return min(max(until - pulse.last_pass_at, timedelta(0)), pulse.period)
+    return min(max(until - pulse.last_pass_at, GAP_LEAST), pulse.period)
 
 
 def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_max: int) -> timedelta:

@@ -26,7 +26,7 @@ class AccountGuard:
     def __init__(self, *, store: Store, view: Cell[View]) -> None:
         self._store = store
         self._view = view
-        self._before: frozenset[ResourceKey] = frozenset()
+        self._before: frozenset[ResourceKey] | None = None
         self._began_at: datetime | None = None
 
     async def run_pass(self) -> datetime | None:
@@ -36,7 +36,8 @@ class AccountGuard:
         self._began_at = listing.began_at
         held = self._store.book.held_keys()
         shown = frozenset(seen.key for seen in listing.resources) & held
-        vanished = (self._before - shown) & self._unstopped()
+        before = self._recorded_as_seen() if self._before is None else self._before
+        vanished = (before - shown) & self._unstopped()
         self._before = shown
         trust = self._store.book.account
         if len(vanished) >= VANISHED_AT_ONCE and trust.trusted:
@@ -44,6 +45,11 @@ class AccountGuard:
         elif shown and not trust.trusted:
             await self._store.write(lambda tx: _trust(tx, next(iter(sorted(shown, key=str)))))
         return None
+
+    def _recorded_as_seen(self) -> frozenset[ResourceKey]:
+        """What an earlier run of ours saw: it may have vanished while nobody looked."""
+        duties = self._store.book.obligations.values()
+        return frozenset(duty.key for duty in duties if duty.key is not None and duty.seen_at is not None)
 
     def _unstopped(self) -> frozenset[ResourceKey]:
         """Keys of open obligations for which we never sent a stop."""

@@ -17,7 +17,7 @@ from controller.store import deployments, holds
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell
+from controller.supervision import Cell, for_each
 
 
 class CrashLoopDetector:
@@ -32,19 +32,17 @@ class CrashLoopDetector:
         self._models = models
 
     async def run_pass(self) -> datetime | None:
-        deadlines = []
-        for record in self._store.book.live():
-            model = self._models.get(record.model)
-            if model is None or record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
-                continue
-            try:
-                await self._notice(record, model)
-                until = await self._forgive(record, model)
-            except Stale:
-                continue
-            if until is not None:
-                deadlines.append(until)
-        return min(deadlines, default=None)
+        return await for_each(self._store.book.live(), self._consider)
+
+    async def _consider(self, record: Record) -> datetime | None:
+        model = self._models.get(record.model)
+        if model is None or record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
+            return None
+        try:
+            await self._notice(record, model)
+            return await self._forgive(record, model)
+        except Stale:
+            return None
 
     async def _notice(self, record: Record, model: ModelPolicy) -> None:
         seen = self._view.value.resource(record.key) if record.key is not None else None
@@ -67,6 +65,8 @@ class CrashLoopDetector:
         memory = self._store.book.memory(record.model)
         if record.phase is not Phase.ACTIVE or record.ready_at is None or not memory.failures:
             return None
+        if record.unready_since is not None:
+            return None  # it does not serve now
         restarts = self._store.book.starts.get(record.id, crash_loop.Starts()).restarts
         calm_since = max((record.ready_at, *restarts))
         if self._store.now < calm_since + model.crash_window:

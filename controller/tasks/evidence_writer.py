@@ -13,12 +13,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+import structlog
+
 from controller.store.outbox import lines_after
 from controller.store.store import Store
 
 BATCH: Final = 500
 TAIL_BYTES: Final = 1 << 20
+RETRY: Final = timedelta(seconds=10)
+ALARM: Final = "evidence-file"
 T = TypeVar("T")
+log = structlog.get_logger(__name__)
 
 
 class Blocking(Protocol):
@@ -35,6 +40,7 @@ class EvidenceWriter:
 
     def __init__(self, *, store: Store, path: Path, blocking: Blocking) -> None:
         self._store = store
+        self._path = path
         self._file = EvidenceFile(path)
         self._blocking = blocking
         self._written: int | None = None
@@ -44,11 +50,29 @@ class EvidenceWriter:
         self._file.close()
 
     async def run_pass(self) -> datetime | None:
+        try:
+            await self._catch_up()
+        except OSError as problem:
+            return await self._wait(problem)
+        if (ALARM, str(self._path)) in self._store.book.alarms:
+            await self._store.write(lambda tx: tx.clear_alarm(ALARM, subject=str(self._path)))
+        return None
+
+    async def _catch_up(self) -> None:
         if self._written is None:
             self._written = await self._blocking(self._file.last_seq)
         while self._written < self._store.book.seq_latest:
             self._written = await self._write_batch(self._written)
-        return None
+
+    async def _wait(self, problem: OSError) -> datetime:
+        """The file may hold a part of what was to be written: it is read anew before the next attempt."""
+        self._written = None
+        self._file.close()
+        log.error("evidence_not_written", error=str(problem))
+        if (ALARM, str(self._path)) not in self._store.book.alarms:
+            detail = f"lines wait in the store: {problem}"
+            await self._store.write(lambda tx: tx.raise_alarm(ALARM, subject=str(self._path), detail=detail))
+        return self._store.now + RETRY
 
     async def _write_batch(self, after: int) -> int:
         lines = await self._store.read(lambda connection: lines_after(connection, after, limit=BATCH))

@@ -19,6 +19,7 @@ from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
+from controller.supervision import for_each
 
 
 class IdleReaper:
@@ -43,18 +44,18 @@ class IdleReaper:
         self._not_before = clock.now() + policy.stream_lease
 
     async def run_pass(self) -> datetime | None:
-        deadlines = []
-        for record in self._store.book.live():
-            decision = self.decide(record)
-            if isinstance(decision, idle.KeepUntil):
-                deadlines.append(decision.until)
-            elif isinstance(decision, idle.KeepBusy):
-                lapses_at = self._stream_leases.lapses_at(record.id, now=self._store.now)
-                if lapses_at is not None:
-                    deadlines.append(lapses_at + timedelta(milliseconds=1))
-            elif isinstance(decision, idle.IdleOut):
-                await self._stop(record)
-        return min(deadlines, default=None)
+        return await for_each(self._store.book.live(), self._consider)
+
+    async def _consider(self, record: Record) -> datetime | None:
+        decision = self.decide(record)
+        if isinstance(decision, idle.KeepUntil):
+            return decision.until
+        if isinstance(decision, idle.KeepBusy):
+            lapses_at = self._stream_leases.lapses_at(record.id, now=self._store.now)
+            return None if lapses_at is None else lapses_at + timedelta(milliseconds=1)
+        if isinstance(decision, idle.IdleOut):
+            await self._stop(record)
+        return None
 
     def decide(self, record: Record) -> idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None:
         """What the rule says of one deployment now; `None` if it does not serve or is not configured."""
@@ -80,7 +81,9 @@ class IdleReaper:
         def stop(tx: Tx) -> None:
             current = tx.current(record)
             if isinstance(self.decide(current), idle.IdleOut):
-                deployments.require_stop(tx, current, StopReason.IDLE)
+                # A request that a gateway sent on just now, and has not told yet, may end.
+                drain_until = tx.now + self._models[record.model].drain_limit
+                deployments.require_stop(tx, current, StopReason.IDLE, drain_until=drain_until)
 
         try:
             await self._store.write(stop)

@@ -7,14 +7,12 @@ stop instead (CX-14).
 
 from datetime import datetime, timedelta
 
-from controller.core.deployment import Record
-from controller.core.errors import Refusal
 from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId
 from controller.core.lease import Ask, Lease, renew
-from controller.core.lifecycle import Phase
+from controller.core.lifecycle import SERVING
 from controller.core.policy import HostingPolicy, LeaseExpiry
 from controller.store import deployments, restoring
-from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
 
@@ -59,20 +57,20 @@ class LeaseKeeper:
             tx.put_lease(renew(lease, ask=ask, epoch=lease.epoch))
 
     def _take_anew(self, tx: Tx) -> None:
-        expired = {
-            lease.deployment
-            for lease in tx.book.leases.values()
-            if lease.holder == self._holder and lease.expires_at is not None and not lease.live(tx.now)
-        }
+        expired = expired_leases(tx)
         restoring.take_leases(tx, policy=self._policy, holder=self._holder)
         if self._policy.lease_expiry is LeaseExpiry.STOP:
-            for record in tx.book.live():
-                if record.id in expired:
-                    self._oblige(tx, record)
+            oblige_stops(tx, expired)
 
-    def _oblige(self, tx: Tx, record: Record) -> None:
-        if record.phase in {Phase.REQUESTED, Phase.ACTIVE}:
-            try:
-                deployments.require_stop(tx, record, StopReason.LEASE_EXPIRED)
-            except (Refusal, Stale):
-                return
+
+def expired_leases(tx: Tx) -> frozenset[DeploymentId]:
+    """What nobody had the right to act on lately. The file's lock says that every lease in it was ours."""
+    leases = tx.book.leases.values()
+    return frozenset(held.deployment for held in leases if held.expires_at is not None and not held.live(tx.now))
+
+
+def oblige_stops(tx: Tx, deployments_lost: frozenset[DeploymentId]) -> None:
+    """Owe the stop of each that may still serve."""
+    for record in tx.book.live():
+        if record.id in deployments_lost and record.phase in SERVING:
+            deployments.require_stop(tx, record, StopReason.LEASE_EXPIRED)

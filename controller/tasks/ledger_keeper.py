@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.spend import next_midnight, utc_day
@@ -16,6 +17,7 @@ from controller.store import deployments, ledger
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
+from controller.supervision import for_each
 
 
 class LedgerKeeper:
@@ -28,31 +30,38 @@ class LedgerKeeper:
         self._store = store
         self._policy = policy
         self._models = models
+        self._refused: set[tuple[DeploymentId, str]] = set()
+        """What could not be afforded on which day: not asked again, or each answer would wake the next pass."""
 
     async def run_pass(self) -> datetime | None:
         now = self._store.now
         old = {
             held.deployment for held in self._store.book.reservations.values() if held.day < utc_day(now) and held.open
         }
-        for record in self._store.book.live():
-            if record.id in old:
-                await self._roll(record)
+        today = utc_day(now)
+        self._refused = {(name, day) for name, day in self._refused if day == today}
+        asked = [record for record in self._store.book.live() if record.id in old]
+        await for_each([record for record in asked if (record.id, today) not in self._refused], self._roll)
         return next_midnight(now) if self._store.book.live() else None
 
     async def _roll(self, record: Record) -> None:
         lifetime = self._policy.lifetime(record.spec.requested_lifetime)
         ends = (record.started_at or record.declared_at) + lifetime
 
-        def roll(tx: Tx) -> None:
+        def roll(tx: Tx) -> bool:
             current = tx.current(record)
             remaining = max(ends - tx.now, timedelta(0))
             if not ledger.roll(tx, current, remaining=remaining, usd_per_day=self._policy.usd_per_day):
                 self._stop(tx, current)
+                return False
+            return True
 
         try:
-            await self._store.write(roll)
+            rolled = await self._store.write(roll)
         except Stale:
             return
+        if not rolled:
+            self._refused.add((record.id, utc_day(self._store.now)))
 
     def _stop(self, tx: Tx, record: Record) -> None:
         if record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:

@@ -10,7 +10,7 @@ from controller.core import obligation
 from controller.core.deployment import Record
 from controller.core.errors import Refusal
 from controller.core.evidence import StopReason
-from controller.core.identity import DeploymentId
+from controller.core.identity import DeploymentId, ObligationId
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, Sight
 from controller.core.policy import HostingPolicy, StopEvidence
@@ -19,7 +19,7 @@ from controller.store import deployments
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
-from controller.supervision import Cell
+from controller.supervision import Cell, for_each
 from controller.tasks.executor import Executor
 
 
@@ -43,19 +43,24 @@ class ObligationSettler:
         self._stream_leases = stream_leases
         self._executor = executor
         self._policy = policy
+        self._first_stops: dict[ObligationId, datetime] = {}
+        self._gateways_told_at = store.now + policy.stream_lease
+        """Until then gateways may not have told this process yet what they have open."""
 
     async def run_pass(self) -> datetime | None:
-        deadlines = []
-        for duty in list(self._store.book.obligations.values()):
-            if not duty.open:
-                continue
-            try:
-                until = await self._pursue(duty)
-            except (Stale, Refusal):
-                continue
-            if until is not None:
-                deadlines.append(until)
-        return min(deadlines, default=None)
+        duties = [duty for duty in self._store.book.obligations.values() if duty.open]
+        self._first_stops = {duty.id: at for duty in duties if (at := self._first_stop(duty)) is not None}
+        return await for_each(duties, self._consider)
+
+    async def _consider(self, duty: Obligation) -> datetime | None:
+        try:
+            return await self._pursue(duty)
+        except (Stale, Refusal):
+            return None
+
+    def _first_stop(self, duty: Obligation) -> datetime | None:
+        """When its stop was first sent, as far as this process knows."""
+        return self._first_stops.get(duty.id, duty.stop_submitted_at)
 
     def sight(self, duty: Obligation) -> Sight:
         """What the view knows about one obligation's resource."""
@@ -97,7 +102,7 @@ class ObligationSettler:
             times=obligation.StopTimes(
                 again_after=self._policy.stop_again_after,
                 backoff_max=self._policy.stop_backoff_max,
-                drain_until=self._drain_until(record),
+                drain_until=None if duty.stop_attempts else self._drain_until(record),
             ),
             now=self._store.now,
         )
@@ -112,15 +117,15 @@ class ObligationSettler:
             return None
         if self._stream_leases.open_requests(DeploymentId(record.id), now=self._store.now):
             return record.drain_until
-        return None
+        return min(record.drain_until, self._gateways_told_at)
 
     async def _alarm(self, duty: Obligation, record: Record | None) -> datetime | None:
         """An owed stop that stays unproven is told (IM-9); the time of its drain does not count."""
         if duty.due_at is None or ("stop-unproven", duty.id) in self._store.book.alarms:
             return None
-        since = max(duty.due_at, duty.stop_submitted_at or duty.due_at) if duty.stop_attempts <= 1 else duty.due_at
-        if record is not None and record.drain_until is not None and duty.stop_submitted_at is None:
-            since = max(since, record.drain_until)
+        since = duty.due_at
+        if record is not None and record.drain_until is not None:
+            since = max(since, self._first_stop(duty) or record.drain_until)
         if self._store.now < since + self._policy.stop_alarm_after:
             return since + self._policy.stop_alarm_after
         detail = f"the stop of {duty.key} is wanted since {duty.due_at} and unproven"

@@ -7,7 +7,7 @@ failed look leaves what was seen before, with the instant at which it was seen.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 import anyio
@@ -30,6 +30,7 @@ from controller.upstreams.probe import Probe, ProbeTarget
 CALLS_AT_ONCE: Final = 8
 PROBE_STARTING: Final = timedelta(seconds=5)
 """A machine that is expected any moment is asked so often; each second of it is paid for."""
+AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 LIST_GAP_LEAST: Final = timedelta(seconds=1)
 PRICES_FRESH: Final = timedelta(minutes=10)
 PRICES_RETRY: Final = timedelta(seconds=60)
@@ -102,7 +103,7 @@ class Observer:
 
     def _listing_due(self, book: Book) -> datetime:
         if self._listed_at is None:
-            return self._clock.now()
+            return AT_ONCE
         due = self._listed_at + self.interval(book)
         if self._view.value.failing_since is None and self._wants_proof(book):
             due = min(due, self._listed_at + LIST_GAP_LEAST)
@@ -144,12 +145,15 @@ class Observer:
             self._store.trust_time()
 
     async def _read_doubtful(self, listing: Listing) -> None:
-        """Read what the listing lacked, and what a stop was sent for: absence needs a read beside it."""
+        """Read what a complete listing lacked, and what a stop was sent for: absence needs a read beside it. What a
+        failed one lacks is not in doubt, and reading all of it would hold up every look while the provider is down."""
         seen = {resource.key for resource in listing.resources}
         doubtful = [
             duty.key
             for duty in self._store.book.obligations.values()
-            if duty.open and duty.key is not None and (duty.key not in seen or duty.stop_ended_at is not None)
+            if duty.open
+            and duty.key is not None
+            and ((listing.complete and duty.key not in seen) or duty.stop_ended_at is not None)
         ]
         limiter = anyio.CapacityLimiter(CALLS_AT_ONCE)
         async with anyio.create_task_group() as group:
@@ -170,26 +174,32 @@ class Observer:
     # Probes
 
     def _to_probe(self, book: Book, now: datetime) -> list[tuple[Record, SeenResource]]:
-        found = []
-        for record in book.live():
-            seen = self._view.value.resource(record.key) if record.key is not None else None
-            if seen is None or seen.endpoint is None or record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
-                continue
-            if now >= self._probe_due(record):
-                found.append((record, seen))
-        return found
+        return [(record, seen) for record, seen in self._reachable(book) if now >= self._probe_due(record)]
+
+    def _reachable(self, book: Book) -> list[tuple[Record, SeenResource]]:
+        """What can be probed: it has an endpoint, and its model is configured."""
+        listing = self._view.value.listing
+        seen = {} if listing is None else {resource.key: resource for resource in listing.resources}
+        return [
+            (record, seen[record.key])
+            for record in book.live()
+            if record.key in seen
+            and seen[record.key].endpoint is not None
+            and record.phase in {Phase.REQUESTED, Phase.ACTIVE}
+            and record.model in self._rules.watched
+        ]
 
     def _probe_due(self, record: Record) -> datetime:
         probed = self._view.value.probes.get(record.id)
         if probed is None:
-            return self._clock.now()
+            return AT_ONCE
         healthy = record.phase is Phase.ACTIVE and probed.verdict is Verdict.READY
         policy = self._rules.policy
         return probed.at + (policy.listing_steady if healthy else min(PROBE_STARTING, policy.listing_fast))
 
     async def _probe(self, record: Record, seen: SeenResource) -> None:
-        watched = self._rules.watched.get(record.model)
-        if watched is None or seen.endpoint is None:
+        watched = self._rules.watched[record.model]
+        if seen.endpoint is None:
             return
         probe = await self._prober.probe(
             ProbeTarget(
@@ -223,11 +233,7 @@ class Observer:
         due = [self._listing_due(book)]
         if self._priced_at is not None:
             due.append(self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY))
-        for record in book.live():
-            seen = self._view.value.resource(record.key) if record.key is not None else None
-            if seen is not None and seen.endpoint is not None and record.phase in {Phase.REQUESTED, Phase.ACTIVE}:
-                due.append(self._probe_due(record))
-        return min(due)
+        return min(due + [self._probe_due(record) for record, _ in self._reachable(book)])
 
     def _publish(self, **changed: object) -> None:
         self._view.publish(replace(self._view.value, **changed))  # type: ignore[arg-type]  # names are View's own

@@ -8,6 +8,7 @@ Foreign and unmarked things are counted once and left alone.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from controller.core import orphans
 from controller.core.deployment import SeenResource
@@ -19,9 +20,10 @@ from controller.core.orphans import Sighting, Whose
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.view import View
 from controller.store import claims, duties
+from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell
+from controller.supervision import Cell, for_each
 
 
 class OrphanSweeper:
@@ -59,10 +61,10 @@ class OrphanSweeper:
             if seen.key not in held and not orphans.ended(seen) and not self._expected(seen)
         ]
         await self._remember(strays, anew=anew)
-        deadlines = [await self._consider(seen, began_at=listing.began_at) for seen in strays]
+        until = await for_each(strays, partial(self._consider, listing.began_at))
         if listing.complete and anew:
             await self._forget({seen.key for seen in listing.resources} - held)
-        return min((at for at in deadlines if at is not None), default=None)
+        return until
 
     def _expected(self, seen: SeenResource) -> bool:
         """May it be what a create of ours, in flight or lost, made? Then the reconciler matches it."""
@@ -99,7 +101,7 @@ class OrphanSweeper:
             created_at=seen.created_at,
         )
 
-    async def _consider(self, seen: SeenResource, *, began_at: datetime) -> datetime | None:
+    async def _consider(self, began_at: datetime, seen: SeenResource) -> datetime | None:
         sighting = self._store.book.sightings.get(seen.key)
         if sighting is None:
             return None
@@ -130,9 +132,12 @@ class OrphanSweeper:
         return decision.until
 
     async def _owe(self, seen: SeenResource, reason: StopReason) -> None:
-        await self._store.write(
-            lambda tx: duties.open_stray(tx, seen, reason, holder=self._holder, policy=self._policy)
-        )
+        try:
+            await self._store.write(
+                lambda tx: duties.open_stray(tx, seen, reason, holder=self._holder, policy=self._policy)
+            )
+        except Stale:
+            return  # by now a record holds it
 
     async def _consider_copied(self, sighting: Sighting) -> datetime | None:
         subject = sighting.installation or "unknown"

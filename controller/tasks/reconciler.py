@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -31,7 +32,7 @@ from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.store.wants import Wants
-from controller.supervision import Cell
+from controller.supervision import Cell, for_each
 from controller.tasks.executor import Executor
 
 UNRESOLVED_ALARM = timedelta(seconds=300)
@@ -77,17 +78,16 @@ class Reconciler:
         """Why each wanted model is not started, for those who wait."""
 
     async def run_pass(self) -> datetime | None:
-        deadlines: list[datetime] = []
-        for record in self._store.book.live():
-            try:
-                until = await self._settle_one(record)
-            except (Stale, Refusal) as dropped:
-                log.info("decision_dropped", deployment=record.id, why=str(dropped))
-                continue
-            if until is not None:
-                deadlines.append(until)
-        deadlines += await self._start_wanted()
-        return min(deadlines, default=None)
+        turns = [partial(self._consider, record) for record in self._store.book.live()]
+        turns += [partial(self._start_wanted, model) for model in self._charter.models.values()]
+        return await for_each(turns, lambda turn: turn())
+
+    async def _consider(self, record: Record) -> datetime | None:
+        try:
+            return await self._settle_one(record)
+        except (Stale, Refusal) as dropped:
+            log.info("decision_dropped", deployment=record.id, why=str(dropped))
+            return None
 
     # What is on record
 
@@ -199,21 +199,14 @@ class Reconciler:
 
     # What is wanted
 
-    async def _start_wanted(self) -> list[datetime]:
-        deadlines = []
-        for alias, model in self._charter.models.items():
-            occupants = [self._store.book.occupant(alias, slot) for slot in range(model.slots)]
-            self._forget_satisfied(alias, [record for record in occupants if record is not None])
-            if not self._wants.wanted(alias, now=self._clock.now()):
-                self.refusals.pop(alias, None)
-                continue
-            for slot in (slot for slot, record in enumerate(occupants) if record is None):
-                until = await self._start(model, slot)
-                if until is not None:
-                    deadlines.append(until)
-            if all(record is not None for record in occupants):
-                self.refusals.pop(alias, None)
-        return deadlines
+    async def _start_wanted(self, model: ModelPolicy) -> datetime | None:
+        occupants = [self._store.book.occupant(model.alias, slot) for slot in range(model.slots)]
+        self._forget_satisfied(model.alias, [record for record in occupants if record is not None])
+        free = [slot for slot, record in enumerate(occupants) if record is None]
+        if not free or not self._wants.wanted(model.alias, now=self._clock.now()):
+            self.refusals.pop(model.alias, None)
+            return None
+        return await for_each(free, partial(self._start, model))
 
     def _forget_satisfied(self, alias: str, occupants: list[Record]) -> None:
         for record in occupants:
@@ -234,6 +227,9 @@ class Reconciler:
             return None
         except Refusal as refused:
             self.refusals[model.alias] = start.Refuse(code=Code.REFUSED, reason=str(refused), final=False)
+            return None
+        except Stale as dropped:
+            log.info("start_dropped", model=model.alias, why=str(dropped))
             return None
         self.refusals.pop(model.alias, None)
         self._executor.start(planned, model)
