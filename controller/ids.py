@@ -8,8 +8,6 @@ import random
 import secrets
 from typing import Protocol
 
-from controller.core.identity import DeploymentId, ObligationId, RequestId
-
 
 class Randomness(Protocol):
     def token_hex(self, nbytes: int) -> str: ...
@@ -38,20 +36,3 @@ class SeededRandomness:
 
     def uniform(self, low: float, high: float) -> float:
         return self._draw.uniform(low, high)
-
-
-def installation_id(randomness: Randomness) -> str:
-    return randomness.token_hex(8)
-
-
-def deployment_id(randomness: Randomness, alias: str) -> DeploymentId:
-    return DeploymentId(f"{alias}-{randomness.token_hex(5)}")
-
-
-def request_id(randomness: Randomness) -> RequestId:
-    """`r` and 16 hex digits: fits a resource name whole, and is readable there."""
-    return RequestId(f"r{randomness.token_hex(8)}")
-
-
-def obligation_id(randomness: Randomness) -> ObligationId:
-    return ObligationId(f"o{randomness.token_hex(6)}")

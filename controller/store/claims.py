@@ -15,9 +15,9 @@ from controller.core.lifecycle import Phase, advance
 from controller.core.obligation import Obligation
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
-from controller.ids import deployment_id, obligation_id
 from controller.store import duties
 from controller.store.lines import of_duty, of_record, phase_moved
+from controller.store.names import deployment_id, obligation_id
 from controller.store.transaction import Tx
 
 

@@ -5,6 +5,7 @@ One daemon a file (a lock that ends with the process), never a newer schema, nev
 another instead of failing half way.
 """
 
+import asyncio
 import fcntl
 import os
 import sqlite3
@@ -123,3 +124,18 @@ def _set_pragmas(connection: Any, _: object) -> None:
 
 def _begin_immediate(connection: Any) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def end_without_waiting(engine: AsyncEngine, endings: "list[asyncio.Future[Any]]") -> None:
+    """A connection that was cut off is ended by its own thread: it finishes what it is at, then closes, and nothing of
+    an open transaction is kept. What is to be waited for before the loop ends is added to `endings`.
+
+    SQLAlchemy's own way waits, in a task of its own, for a thread that may have ended meanwhile; that task then never
+    ends and keeps the process from exiting (SQLAlchemy 2.1.9 with aiosqlite 0.22.1, seen when a write was cut off).
+    """
+
+    def end(connection: Any) -> None:
+        ended = connection.driver_connection.stop()
+        endings[:] = [former for former in endings if not former.done()] + ([] if ended is None else [ended])
+
+    engine.sync_engine.dialect.do_terminate = end  # type: ignore[method-assign, assignment]

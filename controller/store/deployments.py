@@ -18,10 +18,10 @@ from controller.core.lease import Ask, acquire, release
 from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending, Obligation
 from controller.core.policy import HostingPolicy
-from controller.ids import obligation_id, request_id
 from controller.store import holds, ledger
 from controller.store.errors import Stale
 from controller.store.lines import of_duty, of_evidence, of_record, phase_moved
+from controller.store.names import obligation_id, request_id
 from controller.store.transaction import Tx
 
 

@@ -17,10 +17,10 @@ from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, StopAnswer
 from controller.core.orphans import Sighting, Whose
 from controller.core.policy import HostingPolicy
-from controller.ids import obligation_id
 from controller.store import deployments
 from controller.store.errors import Stale
 from controller.store.lines import of_duty
+from controller.store.names import obligation_id
 from controller.store.transaction import Tx
 
 

@@ -18,10 +18,11 @@ from controller.core.identity import Owner, Scope
 from controller.core.lifecycle import ENDED, LIVE
 from controller.core.obligation import Ending
 from controller.core.spend import utc_day
-from controller.ids import Randomness, installation_id
+from controller.ids import Randomness
 from controller.store import rows, schema
 from controller.store.codec import Row, key_from_text
 from controller.store.errors import StoreError
+from controller.store.names import installation_id
 
 REMEMBERED: Final = timedelta(days=1)
 """Ended deployments are shown for so long."""

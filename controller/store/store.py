@@ -5,6 +5,7 @@ writes, and either all of it is committed or none. Readers take `store.book`, th
 rung when it changes.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -19,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from controller.clock import Clock
 from controller.core.book import Book
 from controller.ids import Randomness
-from controller.store.database import Creator, FileLock, open_engine, prepare
+from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
 from controller.store.errors import StoreDamaged, StoreError, StoreUnwritable
 from controller.store.load import load, trimmed
 from controller.store.transaction import Tx
@@ -38,6 +39,8 @@ class Store:
 
     def __init__(self, engine: AsyncEngine, file_lock: FileLock, *, clock: Clock, randomness: Randomness) -> None:
         self._engine = engine
+        self._endings: list[asyncio.Future[object]] = []
+        end_without_waiting(engine, self._endings)
         self._file_lock = file_lock
         self._clock = clock
         self._randomness = randomness
@@ -215,6 +218,9 @@ class Store:
                 await self._connection.close()
                 self._connection = None
             await self._engine.dispose()
+            with anyio.move_on_after(WRITE_LIMIT.total_seconds()):
+                while self._endings:
+                    await self._endings.pop()
         self._file_lock.give_back()
 
 

@@ -26,9 +26,10 @@ from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.readiness import Assessment, assess
 from controller.core.view import View
-from controller.ids import Randomness, deployment_id
+from controller.ids import Randomness
 from controller.store import deployments, duties, ledger
 from controller.store.errors import Stale
+from controller.store.names import deployment_id
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.store.wants import Wants
