@@ -86,6 +86,10 @@ def scrubbed(text: str) -> str:
     return text
 
 
+TALKATIVE: Final = ("httpx", "alembic", "uvicorn")
+"""Libraries that tell each call or start at the level of news; told at debug only."""
+
+
 def configure(level: str = "info", *, stream: TextIO | None = None) -> None:
     """Once, by a composition root. Raises KeyError for a level that there is not."""
     target = stream or sys.stdout
@@ -109,6 +113,8 @@ def _take_in_logging(level: str, target: TextIO) -> None:
     root = logging.getLogger()
     root.handlers = [sink]
     root.setLevel(max(LEVELS[level], logging.INFO))
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.NOTSET if LEVELS[level] <= logging.DEBUG else logging.WARNING)
 
 
 def _steps() -> list[Processor]:
