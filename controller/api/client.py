@@ -22,11 +22,11 @@ JSON_HEADERS: Final = ((b"content-type", b"application/json"), (b"accept", b"app
 Body = dict[str, Any]
 
 
-class Unreachable(Exception):  # noqa: N818 - says what the caller has to deal with
+class Unreachable(Exception):
     """No answer that can be read; the daemon may have acted or not."""
 
 
-class Problem(Exception):  # noqa: N818 - the name of the wire's own format
+class Problem(Exception):
     """The daemon answered with a refusal."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:

@@ -151,8 +151,9 @@ class Gateway:
 
         One look at all of them every few seconds costs nothing; a timer for each request and piece would.
         """
+        pause_s = min(SWEEP_S, self._config.client_limit.total_seconds() / 4)
         while True:
-            await anyio.sleep(SWEEP_S)
+            await anyio.sleep(pause_s)
             now = anyio.current_time()
             for exchange in list(self._live):
                 since = exchange.reply.sending_since

@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import struct
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -170,6 +171,23 @@ async def test_a_client_that_leaves_takes_the_upstream_with_it(script: Script, b
         await asyncio.sleep(0.02)
         left = (server.open, gateway.pool.open, gateway.gateway.leases.open_requests, gateway.gateway.live)
     assert left == (0, 0, 0, 0)
+
+
+async def test_a_client_that_stops_reading_without_leaving_is_let_go() -> None:
+    async def flood(exchange: RawExchange) -> None:
+        await exchange.write(HEAD)
+        while True:
+            await exchange.chunk(event("x" * 50_000))
+
+    limit = timedelta(seconds=0.3)
+    async with raw_server(flood) as server, served(server.port, client_limit=limit) as gateway:
+        with socket.socket() as client:
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", gateway.port))
+            await asyncio.get_running_loop().sock_sendall(client, request(STREAM))
+            await until_left(server, 1)
+            left = (gateway.pool.open, gateway.gateway.leases.open_requests, gateway.gateway.live)
+    assert left == (0, 0, 0)
 
 
 @pytest.mark.process

@@ -35,6 +35,25 @@ def test_two_hundred_callers_make_one_start_and_are_all_answered() -> None:
     assert len(starts) == 1
 
 
+def test_requests_around_the_moment_of_readiness_reach_the_server_once_each() -> None:
+    async def scene(world: World) -> tuple[list[Answered], list[str]]:
+        async def ask(number: int) -> Answered:
+            await anyio.sleep(number * 0.0005)
+            return await world.ask(asking(user=str(number)))
+
+        async def become_ready() -> Answered:
+            await anyio.sleep(0.005)
+            world.make_ready(proven=False)
+            return Answered(200, {}, b"", True, 0)
+
+        answers = await together(become_ready, *[partial(ask, number) for number in range(20)])
+        return answers, [asked["user"] for asked in world.server.asked]
+
+    answers, users = in_world(scene)
+    assert {answer.status for answer in answers} == {200}
+    assert sorted(users) == sorted(str(number) for number in range(20))
+
+
 def test_the_daemon_is_asked_again_while_anybody_waits_and_then_no_more() -> None:
     async def scene(world: World) -> list[float]:
         async with anyio.create_task_group() as group:

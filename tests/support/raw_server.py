@@ -89,8 +89,9 @@ async def _until_client_leaves(exchange: RawExchange, script: Script, server: Ra
         work.cancel()
         exchange.closed = True
         server.left += 1
-    elif work.exception() is not None:
+    elif work.exception() is not None:  # the client left while the script was writing
         exchange.closed = True
+        server.left += 1
     if not gone.done():
         gone.cancel()
     await asyncio.gather(work, gone, return_exceptions=True)
