@@ -50,8 +50,8 @@ class Child:
         if self.running:
             self._signal(signal.SIGTERM)
             with anyio.move_on_after(limit.total_seconds(), shield=True):
-                return await self.process.wait()
-            self._signal(signal.SIGKILL)
+                await self.process.wait()
+            self._signal(signal.SIGKILL)  # whatever it started and left behind, too
         return await self.process.wait()
 
     def _signal(self, number: int) -> None:

@@ -15,7 +15,7 @@ import anyio
 from controller.clock import Clock, SystemClock
 from controller.core.book import AccountTrust
 from controller.core.identity import Scope
-from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.policy import HostingPolicy, LeaseExpiry, ModelPolicy
 from controller.core.view import View
 from controller.daemon.launches import Fleet, fleet
 from controller.ids import Randomness, SystemRandomness
@@ -37,7 +37,7 @@ from controller.tasks.crash_loop_detector import CrashLoopDetector
 from controller.tasks.evidence_writer import Blocking, EvidenceWriter
 from controller.tasks.executor import Executor, Means
 from controller.tasks.idle_reaper import IdleReaper
-from controller.tasks.lease_keeper import LeaseKeeper
+from controller.tasks.lease_keeper import LeaseKeeper, expired_leases, oblige_stops
 from controller.tasks.ledger_keeper import LedgerKeeper
 from controller.tasks.obligation_settler import ObligationSettler
 from controller.tasks.observer import Observer, Prober, Rules
@@ -134,7 +134,8 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Dae
     """
     policy, models = settings.hosting_policy(), settings.model_policies()
     key = settings.runpod_key().get_secret_value()
-    parts = fleet(settings)
+    # Stop-only, nothing is probed that needs a key: one that cannot be read must not prevent what is owed.
+    parts = fleet(settings, probe_keys=not mode.stop_only)
     store = await Store.open(
         settings.places.store,
         identity=(policy.owner, policy.provider, policy.account),
@@ -171,7 +172,10 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Dae
 def _take_over(tx: Tx, settings: Settings, policy: HostingPolicy, mode: Mode, run: tuple[str, str]) -> None:
     run_id, key = run
     tx.line("daemon.started", detail={"run": run_id, "mode": "stop-only" if mode.stop_only else "normal"})
+    expired = expired_leases(tx)
     restoring.restore(tx, policy=policy, holder=run_id)
+    if policy.lease_expiry is LeaseExpiry.STOP:
+        oblige_stops(tx, expired)
     if not mode.stop_only:
         tx.put_accepted_config(settings.accepted())
     digest = key_digest(key, tx.book.owner.installation)

@@ -89,8 +89,8 @@ class ObligationSettler:
                 evidence = verdict.evidence
                 await self._store.write(lambda tx: deployments.discharge(tx, duty.id, evidence))
                 return None
+        submit_at = self._submit(duty, sight, record)  # first: it needs no store that can be written
         alarm_at = await self._alarm(duty, record)
-        submit_at = self._submit(duty, sight, record)
         return min((at for at in (alarm_at, submit_at) if at is not None), default=None)
 
     def _submit(self, duty: Obligation, sight: Sight, record: Record | None) -> datetime | None:

@@ -29,7 +29,7 @@ from controller.core.view import View
 from controller.ids import SeededRandomness
 from controller.providers.fake.adapter import FakeProvider
 from controller.providers.writing import CreateAccepted, Launch, Order
-from controller.store import deployments, restoring
+from controller.store import deployments, duties, restoring
 from controller.store.deployments import Declaration, Planned
 from controller.store.outbox import lines_after
 from controller.store.store import Store
@@ -37,6 +37,7 @@ from controller.store.stream_leases import StreamLease, StreamLeases
 from controller.store.wants import Wants
 from controller.supervision import Cell
 from controller.tasks.executor import Executor, Means
+from controller.tasks.lease_keeper import LeaseKeeper
 from controller.tasks.observer import Observer, Rules, Watched
 from controller.tasks.reconciler import Charter, Reconciler
 from controller.upstreams.probe import Probe, ProbeTarget
@@ -148,6 +149,10 @@ class Bench:
         }
         return Observer(**parts | changes)
 
+    async def renew(self) -> None:
+        """Keep our leases."""
+        await LeaseKeeper(store=self.store, policy=self.policy, holder=self.holder).run_pass()
+
     async def look(self) -> View:
         """List, read what is doubtful and probe, once."""
         await self.observer().run_pass()
@@ -185,8 +190,9 @@ class Bench:
         return await self.store.write(lambda tx: deployments.record_accepted(tx, planned.create, outcome.resource))
 
     async def serve(self, name: str = "qwen-1", **where: Any) -> Record:
-        """Active: it serves."""
+        """Active: it was seen, and serves."""
         record = await self.start(name, **where)
+        await self.store.write(lambda tx: duties.note_seen(tx, self.duty(record).id))
         return await self.store.write(lambda tx: deployments.record_ready(tx, record))
 
     async def lose(self, name: str = "qwen-1", *, made: bool = False) -> Record:
@@ -284,7 +290,10 @@ def on_bench(play: Callable[..., Awaitable[None]]) -> Callable[..., None]:
             async with bench_in(tmp_path) as bench:
                 await play(bench, **given)
 
-        run_virtual(main)
+        try:
+            run_virtual(main)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None  # what the test itself raised, without the task group around it
 
     others = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in _arguments(play)[1:]]
     folder = inspect.Parameter("tmp_path", inspect.Parameter.KEYWORD_ONLY)
