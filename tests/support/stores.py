@@ -1,0 +1,50 @@
+"""How does a test get a real store in a moment?
+
+The schema is migrated once a session; each test gets its own copy of that file in its own folder. The file is opened as
+the daemon opens it, on aiosqlite or, for tests on virtual time, without threads.
+"""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from controller.clock import Clock
+from controller.ids import SeededRandomness
+from controller.store.migrate import upgrade
+from controller.store.store import Store
+from tests.support.threadless_sqlite import threadless
+
+OWNER: Final = "acme"
+PROVIDER: Final = "runpod"
+ACCOUNT: Final = "main"
+IDENTITY: Final = (OWNER, PROVIDER, ACCOUNT)
+
+
+@cache
+def _template() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "template.db"
+        upgrade(path)
+        return path.read_bytes()
+
+
+async def open_store(
+    folder: Path,
+    clock: Clock,
+    *,
+    identity: tuple[str, str, str] = IDENTITY,
+    seed: int = 0,
+    threads: bool = True,
+) -> Store:
+    """Open `folder`/store.db, made from the template if it is not there. The caller closes it."""
+    path = folder / "store.db"
+    if not path.exists():
+        path.write_bytes(_template())
+    return await Store.open(
+        path,
+        identity=identity,
+        clock=clock,
+        randomness=SeededRandomness(seed),
+        creator=None if threads else threadless(path),
+    )
