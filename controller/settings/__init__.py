@@ -4,7 +4,7 @@ One TOML file for all processes, with overrides from the environment. `load` tak
 has; what it yields are the policies of `core`, the sections as they were written, and the places and secrets that a
 composition root asks for. Nobody but composition roots and the CLI sees any of it, and nothing is read at import.
 
-Plain pydantic and tomllib: pydantic-settings would double the memory for reading one file, and knows no lines.
+The tree is a pydantic-settings class; what it is made from is read by `source` and `overrides`, which know lines.
 """
 
 import json

@@ -11,12 +11,12 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from controller.settings.models import Contradiction, ModelSection, contradictions, keys_twice
 from controller.settings.overrides import named_section, nested_section
 from controller.settings.problems import ConfigProblems, Problem, nearest
 from controller.settings.sections import (
-    CLOSED,
     AlarmsSection,
     FilePath,
     GatewaySection,
@@ -30,10 +30,10 @@ from controller.settings.values import REFUSED, one_of, text, write_span
 S = TypeVar("S", bound=BaseModel)
 
 
-class Written(BaseModel):
+class Written(BaseSettings):
     """The config file."""
 
-    model_config = CLOSED
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, text(r"[a-z0-9][a-z0-9_.-]{0,63}", "write 1 to 64 of a-z, 0-9, - _ and .")]
     """Owner: carried by every machine. Two environments with one name stop each other's machines."""
@@ -53,6 +53,22 @@ class Written(BaseModel):
     """Who is told."""
     models: dict[str, ModelSection] = Field(default_factory=dict)
     """One table per model, by alias."""
+
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """One source: file and environment as `source` and `overrides` read them.
+
+        The library's own sources know no lines, and pass a misspelt variable over in silence: a limit would be absent.
+        """
+        return (init_settings,)
 
 
 def take(source: Source, problems: list[Problem]) -> Written:
