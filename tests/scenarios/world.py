@@ -1,17 +1,18 @@
 """What does a whole-daemon scenario run in?
 
-The real daemon, its API and a gateway, against the emulator in process, on virtual time with the real numbers. The settings are those of
-the fault cases: idle 300 s, startup deadline 900 s, crash rule 3 in 600 s, 2 USD an hour. A scenario is a function that gets the
-world, acts, and asks the emulator's truth.
+The real daemon, its API and a gateway, against the emulator in process, on virtual time with the real numbers. The
+settings are those of the fault cases: idle 300 s, startup deadline 900 s, crash rule 3 in 600 s, 2 USD an hour. A
+scenario is a function that gets the world, acts, and asks the emulator's truth; after it the design's invariants are
+asked of truth, store and file.
 """
 
 import json
 import random
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.api.client import DaemonClient
 from controller.api.app import gateways_app, operators_app
+from controller.api.client import DaemonClient
 from controller.daemon.build import Daemon, Mode, Seams, build
 from controller.daemon.serving import panel_of
 from controller.emulators.runpod import Emulator, Settings, build_app
@@ -31,6 +32,7 @@ from controller.http1 import Outgoing
 from controller.ids import SeededRandomness
 from controller.settings import load
 from controller.store.database import prepare
+from tests.scenarios.invariants import Scene, check
 from tests.support.asgi_transport import AsgiTransport
 from tests.support.asgi_wire import AsgiAnswer, AsgiWire
 from tests.support.loop_clock import BEGIN, LoopClock
@@ -38,11 +40,12 @@ from tests.support.threadless_sqlite import threadless
 from tests.support.virtual_time import run_virtual
 
 SERVER_KEY = "open-sesame"
+ACCOUNT_KEY = "account-key"
 L40S, A40 = "NVIDIA L40S", "NVIDIA A40"
 
 HEAD = """
 name = "acme-test"
-usd_per_day = 200
+usd_per_day = {usd_per_day}
 state_dir = "{state}"
 
 [runpod]
@@ -98,28 +101,38 @@ class World:
         self.emulator_app = build_app(self.emulator)
         self.transport = AsgiTransport(self.emulator_app)
         self.runs = 0
+        self.excepted: set[str] = set()
+        """Which invariants this scenario stages an exception from."""
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
 
     # Config
 
-    def configure(self, *models: str, policy: str = "", extra: str = "") -> Path:
-        """Write the config and the keys; returns its path."""
+    def configure(self, *models: str, policy: str = "", extra: str = "", usd_per_day: int = 200) -> Path:
+        """Write the config of these models and the keys; returns its path."""
+        sections = "".join(MODEL.format(alias=alias, extra=extra) for alias in models)
+        return self.write(sections, policy=policy, usd_per_day=usd_per_day)
+
+    def write(self, sections: str, *, policy: str = "", usd_per_day: int = 200) -> Path:
+        """Write a config with these sections for models, and the keys; returns its path."""
         keys = self.folder / "keys"
         keys.mkdir(exist_ok=True, mode=0o700)
         for name in ("runpod", "m1", "m2"):
             key = keys / name
-            key.write_text("account-key" if name == "runpod" else SERVER_KEY)
+            key.write_text(ACCOUNT_KEY if name == "runpod" else SERVER_KEY)
             key.chmod(0o600)
         config = self.folder / "config.toml"
-        text = HEAD.format(state=self.folder / "state", policy=policy)
-        config.write_text(text + "".join(MODEL.format(alias=alias, extra=extra) for alias in models))
+        config.write_text(HEAD.format(state=self.state, policy=policy, usd_per_day=usd_per_day) + sections)
         config.chmod(0o600)
         return config
 
     # The daemon
 
     @asynccontextmanager
-    async def daemon(self, *, mode: Mode | None = None) -> AsyncIterator[Daemon]:
-        """Run the daemon while inside; leaving is an orderly stop."""
+    async def daemon(self, *, mode: Mode | None = None, crash: bool = False) -> AsyncIterator[Daemon]:
+        """Run the daemon while inside. Leaving is an orderly stop; with `crash`, the disk is left as it was then."""
         self.runs += 1
         settings = load(self.folder / "config.toml", {})
         if not settings.places.store.exists():
@@ -133,34 +146,71 @@ class World:
             blocking=_at_once,
         )
         daemon = await build(settings, seams, mode=mode or Mode())
-        async with anyio.create_task_group() as group:
-            group.start_soon(daemon.run)
-            try:
-                yield daemon
-            finally:
-                group.cancel_scope.cancel()
-        await daemon.close()
+        kept = self.folder / "as-it-was"
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(daemon.run)
+                try:
+                    yield daemon
+                finally:
+                    if crash:
+                        shutil.copytree(self.state, kept)
+                    group.cancel_scope.cancel()
+        finally:
+            await daemon.close()
+            if crash:
+                shutil.rmtree(self.state)
+                kept.rename(self.state)
 
     @asynccontextmanager
-    async def box(self, *, queue: int = 64) -> AsyncIterator["Box"]:
-        """A daemon with its API and a gateway, as one machine runs them."""
-        async with self.daemon() as daemon, anyio.create_task_group() as group:
+    async def front(self, *models: str) -> AsyncIterator["Front"]:
+        """A gateway that outlives the daemons behind it."""
+        socket: MutableMapping[str, Any] = {"socket": None}
+        wire, upstream = AsgiWire(socket), AsgiWire({"127.0.0.1:1": self.emulator_app})
+        gateway = build_gateway(
+            GatewayConfig(models={alias: lambda: SERVER_KEY for alias in models}),
+            daemon=DaemonClient(wire, "unix:/run/gateway.sock:"),
+            upstream=upstream,
+            clock=self.clock,
+            randomness=SeededRandomness(100 + self.runs),
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(gateway.run)
+            yield Front(gateway=gateway, upstream=upstream, socket=socket)
+            group.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def box(self, *, front: "Front | None" = None, crash: bool = False) -> AsyncIterator["Box"]:
+        """A daemon with its API and a gateway, as one machine runs them; `front`: a gateway that is there already."""
+        async with AsyncExitStack() as stack:
+            daemon = await stack.enter_async_context(self.daemon(crash=crash))
+            if front is None:
+                front = await stack.enter_async_context(self.front(*daemon.models))
             closing = anyio.Event()
             panel = panel_of(daemon, closing)
             operators = DaemonClient(AsgiWire({"socket": operators_app(panel)}), "unix:/run/api.sock:")
-            gateways = DaemonClient(AsgiWire({"socket": gateways_app(panel)}), "unix:/run/gateway.sock:")
-            upstream = AsgiWire({"127.0.0.1:1": self.emulator_app})
-            gateway = build_gateway(
-                GatewayConfig(models={alias: lambda: SERVER_KEY for alias in daemon.models}),
-                daemon=gateways,
-                upstream=upstream,
-                clock=self.clock,
-                randomness=SeededRandomness(100 + self.runs),
-            )
-            group.start_soon(gateway.run)
-            yield Box(daemon=daemon, gateway=gateway, operators=operators, upstream=upstream)
-            closing.set()
-            group.cancel_scope.cancel()
+            front.socket["socket"] = gateways_app(panel)
+            try:
+                yield Box(daemon=daemon, gateway=front.gateway, operators=operators, upstream=front.upstream)
+            finally:
+                front.socket["socket"] = None
+                closing.set()
+
+    def ours(self, daemon: Daemon, **changed: str) -> dict[str, str]:
+        """The environment of a pod that this daemon might have made."""
+        owner = daemon.store.book.owner
+        tags = {"owner": owner.name, "installation": owner.installation, "epoch": "1", "request": "r0123456789abcdef"}
+        return {f"GPUWARDEN_{name.upper()}": value for name, value in (tags | changed).items()}
+
+    def soon(self, asking: Awaitable["Answered"]) -> "Pending":
+        """Let a client ask while the scenario goes on."""
+        pending = Pending()
+
+        async def ask() -> None:
+            pending.answered = await asking
+
+        self.group.start_soon(ask)
+        return pending
 
     # The truth
 
@@ -194,7 +244,7 @@ class World:
 
     def evidence(self) -> list[dict[str, Any]]:
         """The evidence file, line by line."""
-        path = self.folder / "state" / "evidence.jsonl"
+        path = self.state / "evidence.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def events(self, event: str) -> list[dict[str, Any]]:
@@ -203,7 +253,7 @@ class World:
     # Time
 
     async def until(self, condition: Callable[[], bool], *, within: float) -> float:
-        """Let time pass until something holds; returns the seconds since the world began. Fails after `within` seconds."""
+        """Let time pass until something holds; returns the second of the world. Fails after `within` seconds."""
         ends = self.now_s + within
         while not condition():
             if self.now_s >= ends:
@@ -229,6 +279,31 @@ class Answered:
     def error(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.body)["error"]
         return found
+
+
+@dataclass(slots=True)
+class Pending:
+    """An answer that is awaited elsewhere."""
+
+    answered: Answered | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.answered is not None
+
+    @property
+    def got(self) -> Answered:
+        assert self.answered is not None
+        return self.answered
+
+
+@dataclass(slots=True, kw_only=True)
+class Front:
+    """A gateway; `socket` holds the app of the daemon behind it, `None` while there is none."""
+
+    gateway: Gateway
+    upstream: AsgiWire
+    socket: MutableMapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -276,6 +351,9 @@ def scenario(play: Callable[[World], Awaitable[None]], *, seed: int | None = Non
             world = World(folder, group, **settings)
             await play(world)
             group.cancel_scope.cancel()
+            secrets = (SERVER_KEY, ACCOUNT_KEY)
+            truth = world.emulator.truth()
+            check(Scene(state=world.state, truth=truth, secrets=secrets, excepted=frozenset(world.excepted)))
 
     run_virtual(main, seed=seed)
 
