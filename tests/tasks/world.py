@@ -155,7 +155,9 @@ class Bench:
 
     async def look(self) -> View:
         """List, read what is doubtful and probe, once."""
-        await self.observer().run_pass()
+        observer = self.observer()
+        await observer.run_pass()
+        await observer.run_pass()  # what the listing showed is probed in the next pass
         return self.view.value
 
     # Deployments
@@ -184,7 +186,9 @@ class Bench:
 
     async def start(self, name: str = "qwen-1", **where: Any) -> Record:
         """Requested: the provider made it."""
-        planned = await self.submit(name, **where)
+        return await self.accept(await self.submit(name, **where))
+
+    async def accept(self, planned: Planned) -> Record:
         outcome = await self.provider.create(self.order(planned))
         assert isinstance(outcome, CreateAccepted)
         return await self.store.write(lambda tx: deployments.record_accepted(tx, planned.create, outcome.resource))
