@@ -14,7 +14,7 @@ from controller.core.errors import Refusal, RefusalCode
 from controller.core.evidence import Evidence, StopReason
 from controller.core.identity import Owner, Scope
 from controller.core.lease import Lease, fence
-from controller.core.lifecycle import LIVE, Phase, advance
+from controller.core.lifecycle import LIVE, SERVING, Phase, advance
 from controller.core.policy import HostingPolicy
 from controller.core.reconcile import prevails
 
@@ -142,10 +142,21 @@ def adopted(record: Record, resource: SeenResource, owner: Owner) -> Record:
     tags = resource.tags
     if resource.key.scope != record.spec.scope or owner.foreign(tags) or owner.copied(tags):
         raise Refusal(RefusalCode.FOREIGN_RESOURCE)
-    known = replace(record, key=resource.key, usd_per_hour=resource.usd_per_hour, offer=resource.offer)
+    if record.phase is Phase.DECLARED:
+        raise Refusal(RefusalCode.WRONG_PHASE)  # its create's answer is still to come, and tells more
+    known = replace(record, key=resource.key, observed=None, usd_per_hour=resource.usd_per_hour, offer=resource.offer)
     if record.phase is Phase.STOP_REQUIRED:
         return known  # its stop was wanted before anybody knew its key
     return replace(known, phase=advance(record.phase, Phase.REQUESTED), reason=None)
+
+
+def moved(record: Record, resource: SeenResource, owner: Owner) -> Record:
+    """Follow a resource to the key that it got when the provider moved it; liveness is forgotten with the old one."""
+    if resource.key.scope != record.spec.scope or not owner.holds(resource.tags):
+        raise Refusal(RefusalCode.FOREIGN_RESOURCE)
+    if record.phase not in SERVING:
+        raise Refusal(RefusalCode.WRONG_PHASE)
+    return replace(record, key=resource.key, usd_per_hour=resource.usd_per_hour, offer=resource.offer, observed=None)
 
 
 def observed(record: Record, seen: ProvisionedDeployment) -> Record:

@@ -145,7 +145,7 @@ async def _beat(daemon: Daemon, notifier: Notifier) -> None:
 
 def panel_of(daemon: Daemon, closing: anyio.Event) -> Panel:
     """All that the API may look at or ring."""
-    return Panel(
+    panel = Panel(
         store=daemon.store,
         view=daemon.view,
         wants=daemon.wants,
@@ -165,6 +165,8 @@ def panel_of(daemon: Daemon, closing: anyio.Event) -> Panel:
         waiting_for=partial(_waiting_for, daemon),
         closing=closing,
     )
+    daemon.reconciler.on_refusal(panel.board.ring)
+    return panel
 
 
 def _waiting_for(daemon: Daemon, duty: Obligation) -> str:

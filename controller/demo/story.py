@@ -1,8 +1,8 @@
 """Does the main job work, end to end?
 
 Plays it with the `openai` client against the running demo: told that it is cold, then waiting and streaming real
-tokens, then idle, stopped and proven gone. Checks what the provider really had, that nothing is owed, and that the evidence
-verifies. The last line is JSON.
+tokens, then idle, stopped and proven gone. Checks what the provider really had, that nothing is owed, and that the
+evidence verifies. The last line is JSON.
 """
 
 import json

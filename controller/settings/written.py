@@ -54,7 +54,6 @@ class Written(BaseSettings):
     models: dict[str, ModelSection] = Field(default_factory=dict)
     """One table per model, by alias."""
 
-
     @classmethod
     def settings_customise_sources(
         cls,

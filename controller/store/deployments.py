@@ -147,6 +147,9 @@ def record_accepted(tx: Tx, create: Create, resource: SeenResource, *, mismatch:
     after = hosting.accepted(before, resource, tx.book.owner, submitted_at=submitted_at)
     if after.phase is not Phase.REQUESTED:
         return _record_lost(tx, create, after, detail="the answer describes another owner's resource")
+    if resource.key in tx.book.held_keys():
+        lost = hosting.lost(before, submitted_at=submitted_at)
+        return _record_lost(tx, create, lost, detail="the answer describes a resource that is held already")
     tx.put_create(replace(_answered(tx, create, CreateAnswer.ACCEPTED, detail=mismatch), key=resource.key))
     duty = _duty_of(tx, create.request)
     tx.put_duty(replace(duty, key=resource.key, create_ended_at=tx.now))
@@ -235,6 +238,22 @@ def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool) -
         return stored
     ledger.begin(tx, stored.id, submitted_at=stored.started_at or tx.now, certain=True)
     return stored if wanted else require_stop(tx, stored, StopReason.AMBIGUOUS_MUTATION)
+
+
+def follow_move(tx: Tx, decided_on: Record, resource: SeenResource) -> Record:
+    """The provider moved it: its recorded key is gone, and its request id is listed under a new one."""
+    before = tx.current(decided_on)
+    known = hosting.moved(before, resource, tx.book.owner)
+    duty = next((duty for duty in tx.book.duties(before.id) if duty.key == before.key), None)
+    if duty is None:
+        raise Stale(f"{before.id} owes nothing under its key")
+    stored = tx.put_record(known)
+    tx.put_duty(replace(duty, key=resource.key, seen_at=tx.now))
+    if duty.request is not None and (create := tx.book.creates.get(duty.request)) is not None:
+        tx.put_create(replace(create, key=resource.key))
+    tx.drop_sighting(resource.key)
+    tx.line("resource.claimed", **of_record(stored), obligation=duty.id, detail={"moved_from": before.key})
+    return stored
 
 
 def record_observed(tx: Tx, decided_on: Record, seen: ProvisionedDeployment) -> Record:

@@ -5,7 +5,7 @@ at once. Another installation's is reported and alarmed, and claimed only by com
 Foreign and unmarked things are counted once and left alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -126,10 +126,24 @@ class OrphanSweeper:
 
     async def _consider_orphan(self, seen: SeenResource, sighting: Sighting) -> datetime | None:
         decision = orphans.decide_orphan(sighting, grace=self._policy.orphan_grace, now=self._store.now)
+        await self._alarm_duplicate(seen)
         if isinstance(decision, orphans.StopOrphan):
             await self._owe(seen, StopReason.ORPHAN)
             return None
         return decision.until
+
+    async def _alarm_duplicate(self, seen: SeenResource) -> None:
+        """Two resources under one request id: somebody cloned one, or the provider made it twice."""
+        request = seen.tags.request
+        create = self._store.book.creates.get(request) if request is not None else None
+        if create is None or create.key in {None, seen.key} or ("duplicate-tags", create.request) in self._alarms():
+            return
+        detail = f"{seen.key.incarnation} carries the request id of {create.deployment}"
+        subject = create.request
+        await self._store.write(lambda tx: tx.raise_alarm("duplicate-tags", subject=subject, detail=detail))
+
+    def _alarms(self) -> Collection[tuple[str, str]]:
+        return self._store.book.alarms.keys()
 
     async def _owe(self, seen: SeenResource, reason: StopReason) -> None:
         try:

@@ -5,7 +5,7 @@ each deployment, and declares what is wanted and allowed. Ending obligations, id
 tasks of their own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,7 +21,8 @@ from controller.core.errors import Code, Refusal
 from controller.core.evidence import StopReason
 from controller.core.hosting import Authorization, Wish
 from controller.core.identity import RequestId
-from controller.core.lifecycle import Phase
+from controller.core.inventory import NotFound
+from controller.core.lifecycle import SERVING, Phase
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.readiness import Assessment, assess
@@ -77,8 +78,21 @@ class Reconciler:
         self._charter = charter
         self.refusals: dict[str, start.Refuse] = {}
         """Why each wanted model is not started, for those who wait."""
+        self._rings: list[Callable[[], None]] = []
+
+    def on_refusal(self, ring: Callable[[], None]) -> None:
+        """Call `ring` when what those who wait are told has changed; it must not wait or fail."""
+        self._rings.append(ring)
 
     async def run_pass(self) -> datetime | None:
+        told = dict(self.refusals)
+        until = await self._pass()
+        if told != self.refusals:
+            for ring in self._rings:
+                ring()
+        return until
+
+    async def _pass(self) -> datetime | None:
         turns = [partial(self._consider, record) for record in self._store.book.live()]
         turns += [partial(self._start_wanted, model) for model in self._charter.models.values()]
         return await for_each(turns, lambda turn: turn())
@@ -98,11 +112,29 @@ class Reconciler:
         if record.key is None:
             return await self._resolve(record)
         seen = self._view.value.resource(record.key)
+        if seen is None and (moved := self._moved(record)) is not None:
+            await self._store.write(lambda tx: deployments.follow_move(tx, record, moved))
+            return None
         record = await self._take_in(record, seen)
         look = reconcile.Look(seen=seen, assessment=self._assessment(record))
         bounds = self._bounds(record)
         decision = reconcile.decide(record, look, bounds, now=self._store.now)
         return await self._apply(record, decision)
+
+    def _moved(self, record: Record) -> SeenResource | None:
+        """Its recorded key is gone, and one resource of ours carries its request id under another."""
+        view, held = self._view.value, self._store.book.held_keys()
+        if record.key is None or record.phase not in SERVING:
+            return None
+        if record.key not in view.absences.keys or not isinstance(view.reads.get(record.key), NotFound):
+            return None
+        carrying = [
+            seen
+            for request in self._requests_of(record)
+            for seen in view.carrying(request)
+            if self._store.book.owner.holds(seen.tags) and not ended(seen) and seen.key not in held
+        ]
+        return carrying[0] if len(carrying) == 1 else None
 
     def _bounds(self, record: Record) -> reconcile.Bounds:
         return reconcile.Bounds(

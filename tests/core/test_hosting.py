@@ -247,10 +247,41 @@ def test_nothing_that_names_another_owner_is_adopted(tags: Tags) -> None:
     assert refused(adopt) is R.FOREIGN_RESOURCE
 
 
+@pytest.mark.parametrize("phase", [Phase.DECLARED, *ENDED])
+def test_nothing_is_adopted_before_the_answer_came_or_after_the_end(phase: Phase) -> None:
+    assert refused(lambda: hosting.adopted(record(phase), resource(), OWNER)) is R.WRONG_PHASE
+
+
+def test_what_a_stop_was_already_wanted_for_is_adopted_into_that_stop() -> None:
+    wanted = record(Phase.STOP_REQUIRED, reason=StopReason.OPERATOR_REQUEST)
+    after = hosting.adopted(wanted, resource(), OWNER)
+    assert (after.phase, after.key, after.reason) == (Phase.STOP_REQUIRED, key(), StopReason.OPERATOR_REQUEST)
+
+
+def test_what_was_observed_of_a_former_key_is_not_taken_over_to_the_adopted_one() -> None:
+    seen = ProvisionedDeployment.observed(resource(), ready=None, served_model=None, observed_at=T0)
+    moved = hosting.adopted(serving(Phase.REQUESTED, observed=seen), resource(key=key("p2")), OWNER)
+    assert (moved.key, moved.observed) == (key("p2"), None)
+
+
 def test_a_claimed_installation_s_resource_is_adopted() -> None:
     owner = Owner(name="acme", installation="i1", claimed=frozenset({"i2"}))
     theirs = resource(tags=replace(OURS, installation="i2"))
     assert hosting.adopted(record(Phase.UNCERTAIN), theirs, owner).key == key()
+
+
+@pytest.mark.parametrize("phase", [Phase.REQUESTED, Phase.ACTIVE])
+def test_what_the_provider_moved_is_followed_in_its_phase_and_its_liveness_is_forgotten(phase: Phase) -> None:
+    seen = ProvisionedDeployment.observed(resource(), ready=True, served_model=None, observed_at=T0)
+    after = hosting.moved(serving(phase, observed=seen), resource(key=key("p2")), OWNER)
+    assert (after.phase, after.key, after.observed) == (phase, key("p2"), None)
+
+
+def test_nobody_else_s_resource_is_followed_and_nothing_that_does_not_serve_follows() -> None:
+    foreign = resource(key=key("p2"), tags=replace(OURS, owner="other"))
+    assert refused(lambda: hosting.moved(serving(Phase.ACTIVE), foreign, OWNER)) is R.FOREIGN_RESOURCE
+    stopping = record(Phase.STOP_REQUIRED)
+    assert refused(lambda: hosting.moved(stopping, resource(key=key("p2")), OWNER)) is R.WRONG_PHASE
 
 
 # Observation
