@@ -132,7 +132,7 @@ class _Up:
         return INTERRUPTED
 
     async def _watch_signals(self, asked: anyio.Event) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async for _ in signals:
                 self.interrupts += 1
                 asked.set()

@@ -146,7 +146,7 @@ async def _run(*, script: bool) -> int:
 
 async def _watch_signals(asked: anyio.Event, scope: anyio.CancelScope) -> None:
     """The first signal ends the show, a second one everything that still waits."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for _ in signals:
             if asked.is_set():
                 scope.cancel()
