@@ -35,8 +35,9 @@ async def measure_first(stage: Scene) -> Row:
     took = []
     for known, alias in enumerate(ALIASES):
         took.append(await _first(stage, alias, known=known) * 1000)
-        await stage.daemon.post(f"/v1/models/{alias}/stop", {"now": True})
         await anyio.sleep(REST_S)
+    await stage.daemon.post("/v1/stop", {"now": True})
+    await until(stage.none_left, within=60, what="the end of all machines")
     note = f"{spread(took)}, min {number(min(took))}; {len(took)} cold models"
     return at_most("first request → create call sent, p50", p50(took), FIRST_MS, "ms", note=note, max_ms=max(took))
 

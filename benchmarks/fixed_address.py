@@ -1,20 +1,21 @@
 """What does the fixed address add to a model server asked directly?
 
 The real gateway as a process, with client keys, a model server that answers at once and a daemon that only says where
-it is. Delay on one connection, in rounds that take turns with the direct way, so that both see the same machine; above
-that, processor time of the gateway's process for each request and each event.
+it is. Delay on one connection, in rounds that take turns with the direct way, so that both see the same machine; with
+more connections, processor time of the gateway's process for each request and each event. A relay that looks at
+nothing stands beside it: what any process in the way would take here.
 """
 
 import hashlib
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -30,11 +31,13 @@ ROUNDS: Final = 12
 ROUND_REQUESTS: Final = 150
 WARM_REQUESTS: Final = 200
 CONNECTIONS: Final = 32
-LOADED_S: Final = 5.0
+LOADED_S: Final = 4.0
 STREAMS: Final = (64, 256)
 
 ADDED_MS: Final = 0.5
 EVENT_US: Final = 70.0
+
+Work = Callable[[Asker], Coroutine[Any, Any, None]]
 
 CONFIG: Final = """
 name = "bench-0000"
@@ -53,12 +56,20 @@ key_file = "keys/{alias}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Two ways to one model server."""
+class Way:
+    """A port that leads to the model server, and the process that it belongs to."""
 
-    direct: int
-    gateway: int
+    port: int
     process_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Three ways to one model server."""
+
+    direct: Way
+    relay: Way
+    gateway: Way
 
 
 async def measure(rows: list[Row]) -> None:
@@ -68,7 +79,8 @@ async def measure(rows: list[Row]) -> None:
             rows.append(await _per_request(place))
             for streams in STREAMS:
                 rows.append(await _per_event(place, streams))
-            rows.append(told("gateway: RSS after that", f"{number(resident_mib(place.process_id))} MiB"))
+            memory = resident_mib(place.gateway.process_id)
+            rows.append(told("gateway: memory after that", f"{number(memory)} MiB", mib=memory))
 
 
 @asynccontextmanager
@@ -76,11 +88,16 @@ async def _place(folder: Path) -> AsyncIterator[Place]:
     port = free_port()
     config = _write(folder, port)
     async with started() as running:
-        _, said = await running.module("benchmarks.far_side", "--socket", str(folder / "gateway.sock"))
+        far, said = await running.module("benchmarks.far_side", "--socket", str(folder / "gateway.sock"))
+        relay, relayed = await running.module("benchmarks.bare_relay", "--target", said)
         child = await running.command("gateway", "gateway", "--config", str(config))
         with anyio.fail_after(20):
             await answering(running, child, partial(fetched, f"http://127.0.0.1:{port}/healthz"))
-        yield Place(direct=int(said), gateway=port, process_id=child.process.pid)
+        yield Place(
+            direct=Way(port=int(said), process_id=far.process.pid),
+            relay=Way(port=int(relayed), process_id=relay.process.pid),
+            gateway=Way(port=port, process_id=child.process.pid),
+        )
 
 
 def _write(folder: Path, port: int) -> Path:
@@ -102,26 +119,27 @@ def _question(*, stream: bool = False) -> bytes:
 
 
 async def _added(place: Place) -> Row:
-    direct, gateway = await connected(place.direct), await connected(place.gateway)
-    question = _question()
-    for asker in (direct, gateway):
+    ways = {"direct": place.direct, "relay": place.relay, "gateway": place.gateway}
+    askers = {name: await connected(way.port) for name, way in ways.items()}
+    times = {name: list[float]() for name in ways}
+    question, added = _question(), list[float]()
+    for asker in askers.values():
         await _times(asker, question, WARM_REQUESTS)
-    added: list[float] = []
-    sides: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
-        near = await _times(direct, question, ROUND_REQUESTS)
-        through = await _times(gateway, question, ROUND_REQUESTS)
-        sides[0].extend(near)
-        sides[1].extend(through)
-        added.append((p50(through) - p50(near)) * 1000)
-    direct.close()
-    gateway.close()
+        turn = {name: await _times(asker, question, ROUND_REQUESTS) for name, asker in askers.items()}
+        added.append((p50(turn["gateway"]) - p50(turn["direct"])) * 1000)
+        for name in ways:
+            times[name] += turn[name]
+    for asker in askers.values():
+        asker.close()
+    middle = {name: p50(found) * 1000 for name, found in times.items()}
     note = (
-        f"direct {number(p50(sides[0]) * 1000)}, through {number(p50(sides[1]) * 1000)}, "
+        f"direct {number(middle['direct'])}, a bare relay adds {number(middle['relay'] - middle['direct'])}, "
         f"best round {number(min(added))}; {ROUNDS} rounds by turns"
     )
     what = "gateway: p50 added to a 1 KB answer, 1 connection"
-    return at_most(what, p50(added), ADDED_MS, "ms", note=note, best_round_ms=min(added))
+    relayed = middle["relay"] - middle["direct"]
+    return at_most(what, p50(added), ADDED_MS, "ms", note=note, best_round_ms=min(added), relay_ms=relayed)
 
 
 async def _times(asker: Asker, question: bytes, count: int) -> list[float]:
@@ -129,45 +147,63 @@ async def _times(asker: Asker, question: bytes, count: int) -> list[float]:
 
 
 async def _per_request(place: Place) -> Row:
-    askers = [await connected(place.gateway) for _ in range(CONNECTIONS)]
-    question, ends, times = _question(), time.perf_counter() + LOADED_S, list[float]()
+    question, times = _question(), list[float]()
 
     async def keep_asking(asker: Asker) -> None:
+        ends = time.perf_counter() + LOADED_S
         while time.perf_counter() < ends:
             times.append(await asker.ask(question))
 
-    began, before = time.perf_counter(), cpu_seconds(place.process_id)
-    await _all(keep_asking, askers)
-    used, wall = cpu_seconds(place.process_id) - before, time.perf_counter() - began
+    relay, _ = await _used(place.relay, CONNECTIONS, keep_asking)
+    relay_micros = relay / len(times) * 1e6
+    times.clear()
+    used, wall = await _used(place.gateway, CONNECTIONS, keep_asking)
     micros, rate = used / len(times) * 1e6, len(times) / wall
-    text = f"{number(micros)} CPU µs ({rate:.0f} requests/s, p50 {number(p50(times) * 1000)} ms)"
-    return told(f"gateway: a request at {CONNECTIONS} connections", text, cpu_us=micros, requests_per_s=rate)
+    text = (
+        f"{number(micros)} CPU µs, {number(micros / relay_micros)} × a bare relay "
+        f"({rate:.0f} requests/s, p50 {number(p50(times) * 1000)} ms)"
+    )
+    what = f"gateway: a request at {CONNECTIONS} connections"
+    return told(what, text, cpu_us=micros, requests_per_s=rate, relay_cpu_us=relay_micros)
 
 
 async def _per_event(place: Place, streams: int) -> Row:
-    askers = [await connected(place.gateway) for _ in range(streams)]
     question = _question(stream=True)
 
     async def follow(asker: Asker) -> None:
-        await anyio.sleep(askers.index(asker) / streams * RHYTHM_S * 4)
         await asker.ask(question)
 
-    began, before = time.perf_counter(), cpu_seconds(place.process_id)
-    await _all(follow, askers)
-    used, wall = cpu_seconds(place.process_id) - before, time.perf_counter() - began
-    events = sum(asker.events for asker in askers)
-    if events != streams * EVENTS:
-        raise RuntimeError(f"{streams * EVENTS - events} events of {streams * EVENTS} were lost")
-    note = f"{events / wall:.0f} events/s, none lost"
-    what = f"gateway: an SSE event, {streams} streams"
-    return at_most(what, used / events * 1e6, EVENT_US, "CPU µs", note=note, events_per_s=events / wall)
+    relay, _ = await _used(place.relay, streams, follow, seen=streams * EVENTS)
+    used, wall = await _used(place.gateway, streams, follow, seen=streams * EVENTS)
+    events = streams * EVENTS
+    what, rate = f"gateway: an SSE event, {streams} streams", events / wall
+    note = f"{number(used / relay)} × a bare relay, {rate:.0f} events/s, none lost"
+    micros = used / events * 1e6
+    if streams == STREAMS[-1]:
+        return at_most(what, micros, EVENT_US, "CPU µs", note=note, events_per_s=rate)
+    return told(what, f"{number(micros)} CPU µs ({note})", cpu_us=micros, events_per_s=rate)
 
 
-async def _all(work: Callable[[Asker], Awaitable[None]], askers: list[Asker]) -> None:
+async def _used(way: Way, connections: int, work: Work, *, seen: int | None = None) -> tuple[float, float]:
+    """CPU seconds of the process on the way, and the seconds it took; raises RuntimeError if events were lost.
+
+    The connections begin one after the other within a few rhythms of a stream, so that events do not come in step.
+    """
+    askers = [await connected(way.port) for _ in range(connections)]
+
+    async def begin(at: int) -> None:
+        await anyio.sleep(at / connections * RHYTHM_S * 4)
+        await work(askers[at])
+
+    began, before = time.perf_counter(), cpu_seconds(way.process_id)
     try:
         async with anyio.create_task_group() as group:
-            for asker in askers:
-                group.start_soon(work, asker)
+            for at in range(connections):
+                group.start_soon(begin, at)
     finally:
         for asker in askers:
             asker.close()
+    events = sum(asker.events for asker in askers)
+    if seen is not None and events != seen:
+        raise RuntimeError(f"{seen - events} events of {seen} were lost")
+    return cpu_seconds(way.process_id) - before, time.perf_counter() - began

@@ -24,7 +24,7 @@ def machine() -> dict[str, str]:
     """Cores that may be used, their kind, the interpreter, the commit, and how busy the machine is."""
     return {
         "cores": str(len(os.sched_getaffinity(0))),
-        "processor": _processor(),
+        "processor": _chip(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
         "commit": _commit(),
@@ -32,7 +32,7 @@ def machine() -> dict[str, str]:
     }
 
 
-def _processor() -> str:
+def _chip() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

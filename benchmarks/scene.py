@@ -120,6 +120,11 @@ class Scene:
         truth = await self.truth()
         return [call for call in truth["calls"] if call["method"] == method and "/pods" in call["path"]]
 
+    async def none_left(self) -> bool:
+        """Is every machine gone, and does the daemon know it?"""
+        living = [machine for machine in (await self.truth())["pods"] if machine["deleted_at"] is None]
+        return not living and not (await self.daemon.get("/v1/status"))["obligations_open"]
+
     async def order(self, method: str, what: str, content: object = None) -> None:
         """Change how the provider behaves."""
         pool = Pool()
