@@ -197,3 +197,15 @@ async def claim(daemon: Daemon, *, installation: str | None, as_json: bool) -> E
     else:
         say(words)
     return Exit.OK
+
+
+async def unblock(daemon: Daemon, *, alias: str | None, as_json: bool) -> Exit:
+    """`alias` None: every model."""
+    path = "/v1/unblock" if alias is None else f"/v1/models/{quote(alias, safe='')}/unblock"
+    answer = await daemon.post(path)
+    unblocked = [str(entry) for entry in answer.get("unblocked", [])]
+    if as_json:
+        show_json(answer)
+    else:
+        say(f"may start again: {', '.join(unblocked)}" if unblocked else "nothing was held")
+    return Exit.OK

@@ -195,6 +195,18 @@ def claim(
     return _conversed(config, partial(acting.claim, installation=installation, as_json=as_json))
 
 
+@app.command(rich_help_panel=TROUBLE)
+def unblock(
+    alias: Annotated[str | None, typer.Argument(help="One model; without it, all.", show_default=False)] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """End a hold: a model that failed, or whose start was refused, may start again."""
+    from controller.cli import acting
+
+    return _conversed(config, partial(acting.unblock, alias=alias, as_json=as_json))
+
+
 @evidence_app.callback()
 def evidence(
     context: typer.Context,

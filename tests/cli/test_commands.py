@@ -324,6 +324,13 @@ def test_confirm_of_what_is_seen_alive_is_refused_with_6(run: Run, daemon: FakeD
     assert (ended.code, ended.err) == (6, "seen alive 4 s ago\n")
 
 
+def test_unblock_ends_the_hold_of_one_model_or_of_all(run: Run, daemon: FakeDaemon) -> None:
+    daemon.will("POST /v1/models/qwen/unblock", {"unblocked": ["qwen"]})
+    daemon.will("POST /v1/unblock", {"unblocked": []})
+    assert "may start again: qwen" in run("unblock", "qwen").err
+    assert "nothing was held" in run("unblock").err
+
+
 def test_claim_takes_an_installation_or_the_account(run: Run, daemon: FakeDaemon) -> None:
     daemon.will("POST /v1/installations/i9/claim", {"claimed": ["pod1"]})
     daemon.will("POST /v1/account/claim", {})
