@@ -199,9 +199,9 @@ class Bench:
         await self.store.write(lambda tx: duties.note_seen(tx, self.duty(record).id))
         return await self.store.write(lambda tx: deployments.record_ready(tx, record))
 
-    async def lose(self, name: str = "qwen-1", *, made: bool = False) -> Record:
+    async def lose(self, name: str = "qwen-1", *, made: bool = False, slot: int = 0) -> Record:
         """Uncertain: the create's answer was lost; `made` says what became of it in truth."""
-        planned = await self.submit(name)
+        planned = await self.submit(name, slot=slot)
         if made:
             await self.provider.create(self.order(planned))
         return await self.store.write(lambda tx: deployments.record_unknown(tx, planned.create, detail="lost"))

@@ -1,0 +1,121 @@
+"""Is an account that is not the one we knew noticed before its emptiness proves anything?"""
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.identity import ResourceKey
+from controller.providers.fake.adapter import Looked
+from controller.tasks.account_guard import AccountGuard
+from tests.tasks.world import Bench, on_bench
+
+
+def guard(bench: Bench) -> AccountGuard:
+    return AccountGuard(store=bench.store, view=bench.view)
+
+
+async def serving(bench: Bench, count: int) -> list[ResourceKey]:
+    records = [await bench.serve(f"qwen-{number}", slot=number) for number in range(count)]
+    return [record.key for record in records if record.key is not None]
+
+
+async def passed(bench: Bench, task: AccountGuard) -> bool:
+    await bench.move(1)
+    await bench.look()
+    await task.run_pass()
+    return bench.store.book.account.trusted
+
+
+@pytest.mark.parametrize(("vanished", "trusted"), [(1, True), (2, False)])
+@on_bench
+async def test_two_that_vanish_at_once_put_the_account_in_doubt(bench: Bench, vanished: int, trusted: bool) -> None:
+    keys, task = await serving(bench, 2), guard(bench)
+    assert await passed(bench, task)
+    for key in keys[:vanished]:
+        bench.provider.vanish(key)
+    assert await passed(bench, task) is trusted
+    assert bench.alarms("account-changed") == ([] if trusted else ["main"])
+
+
+@on_bench
+async def test_two_that_vanish_one_after_the_other_do_not(bench: Bench) -> None:
+    keys, task = await serving(bench, 3), guard(bench)
+    await passed(bench, task)
+    for key in keys[:2]:
+        bench.provider.vanish(key)
+        assert await passed(bench, task)
+
+
+@on_bench
+async def test_what_we_stopped_may_vanish(bench: Bench) -> None:
+    keys, task = await serving(bench, 2), guard(bench)
+    await passed(bench, task)
+    executor = await bench.executor()
+    for number in range(2):
+        executor.stop(await bench.require_stop(bench.record(f"qwen-{number}")))
+    await bench.settle()
+    assert await passed(bench, task)
+    assert len(keys) == 2
+
+
+@on_bench
+async def test_two_that_vanished_while_nobody_looked_put_it_in_doubt(bench: Bench) -> None:
+    for key in await serving(bench, 2):
+        bench.provider.vanish(key)
+    await bench.restart()
+    assert not await passed(bench, guard(bench))
+
+
+@on_bench
+async def test_what_was_never_seen_has_not_vanished(bench: Bench) -> None:
+    for number in range(2):
+        record = await bench.start(f"qwen-{number}", slot=number)
+        assert record.key is not None
+        bench.provider.vanish(record.key)
+    assert await passed(bench, guard(bench))
+
+
+@pytest.mark.parametrize("look", [Looked.FAILED, Looked.PARTIAL])
+@on_bench
+async def test_a_listing_that_is_not_complete_says_nothing(bench: Bench, look: Looked) -> None:
+    keys, task = await serving(bench, 2), guard(bench)
+    await passed(bench, task)
+    bench.provider.script.listings += [look]
+    for key in keys:
+        bench.provider.vanish(key)
+    assert await passed(bench, task)
+
+
+@on_bench
+async def test_something_recorded_earlier_that_is_seen_again_ends_the_doubt(bench: Bench) -> None:
+    await serving(bench, 2)
+    task = guard(bench)
+    await passed(bench, task)
+    bench.provider.script.listings.append(Looked.EMPTY)
+    assert not await passed(bench, task)
+    assert await passed(bench, task)
+    assert bench.alarms("account-changed") == []
+    told = [line["event"] for line in await bench.lines() if line["event"].startswith("account.")]
+    assert told == ["account.changed", "account.confirmed"]
+
+
+@on_bench
+async def test_an_empty_account_never_ends_the_doubt_nor_does_a_stranger_s_resource(bench: Bench) -> None:
+    await bench.lose()
+    distrusted = replace(bench.store.book.account, trusted=False)
+    await bench.store.write(lambda tx: tx.put_account(distrusted))
+    task = guard(bench)
+    assert not await passed(bench, task)
+    bench.stray(tags=replace(bench.tags(), owner="stranger"))
+    assert not await passed(bench, task)
+
+
+@on_bench
+async def test_one_listing_is_judged_once(bench: Bench) -> None:
+    await serving(bench, 1)
+    task = guard(bench)
+    await passed(bench, task)
+    before = bench.store.book
+    for _ in range(3):
+        await task.run_pass()
+    assert bench.store.book is before

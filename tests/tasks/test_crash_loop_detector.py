@@ -1,0 +1,170 @@
+"""Is a container that restarts for ever found, and one that recovered forgiven?"""
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.evidence import StopReason
+from controller.core.lifecycle import Phase
+from controller.store import deployments, holds
+from controller.store.transaction import Tx
+from controller.tasks.crash_loop_detector import CrashLoopDetector
+from tests.tasks.world import Bench, on_bench
+
+
+def detector(bench: Bench) -> CrashLoopDetector:
+    return CrashLoopDetector(store=bench.store, view=bench.view, models={"qwen": bench.model})
+
+
+async def restarted(bench: Bench, task: CrashLoopDetector) -> None:
+    """The container starts anew, now, and is seen so."""
+    (seen,) = bench.provider.resources
+    bench.provider.put(replace(seen, started_at=bench.clock.now()))
+    await bench.look()
+    await task.run_pass()
+
+
+@pytest.mark.parametrize(("restarts", "phase"), [(1, Phase.REQUESTED), (2, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_so_many_restarts_are_a_loop_and_one_fewer_is_not(bench: Bench, restarts: int, phase: Phase) -> None:
+    await bench.start()
+    task = detector(bench)
+    for _ in range(1 + restarts):  # the first start is none
+        await restarted(bench, task)
+        await bench.move(60)
+    assert bench.record().phase is phase
+    assert bench.record().reason is (StopReason.CRASH_LOOP if phase is Phase.STOP_REQUIRED else None)
+
+
+@on_bench
+async def test_a_loop_is_a_failed_start(bench: Bench) -> None:
+    await bench.start()
+    task = detector(bench)
+    for _ in range(3):
+        await restarted(bench, task)
+        await bench.move(60)
+    memory = bench.store.book.memory("qwen")
+    assert memory.failures == 1
+    assert memory.failure is not None
+    assert memory.failure.reason == "crash-loop"
+
+
+@on_bench
+async def test_the_same_start_seen_again_is_no_restart(bench: Bench) -> None:
+    await bench.start()
+    task = detector(bench)
+    await restarted(bench, task)
+    for _ in range(5):
+        await bench.move(60)
+        await bench.look()
+        before = bench.store.book
+        await task.run_pass()
+        assert bench.store.book is before
+    assert bench.record().phase is Phase.REQUESTED
+
+
+@pytest.mark.parametrize(("gap_s", "phase"), [(600, Phase.STOP_REQUIRED), (600.001, Phase.REQUESTED)])
+@on_bench
+async def test_restarts_count_inside_one_window_its_end_included(bench: Bench, gap_s: float, phase: Phase) -> None:
+    await bench.start()
+    task = detector(bench)
+    await restarted(bench, task)
+    await bench.move(10)
+    await restarted(bench, task)
+    await bench.move(gap_s)
+    await restarted(bench, task)
+    assert bench.record().phase is phase
+
+
+@on_bench
+async def test_restarts_are_counted_across_a_restart_of_ours(bench: Bench) -> None:
+    await bench.start()
+    task = detector(bench)
+    for _ in range(2):
+        await restarted(bench, task)
+        await bench.move(60)
+    await bench.restart()
+    await restarted(bench, detector(bench))
+    assert bench.record().reason is StopReason.CRASH_LOOP
+
+
+@on_bench
+async def test_two_deaths_a_long_calm_and_two_deaths_are_no_loop_at_a_limit_of_three(bench: Bench) -> None:
+    bench.model = replace(bench.model, crash_restart_limit=3)
+    await bench.serve()
+    task = detector(bench)
+    for gap_s in (10, 10, 700, 10):
+        await restarted(bench, task)
+        await bench.move(gap_s)
+    await restarted(bench, task)
+    assert bench.record().phase is Phase.ACTIVE
+
+
+async def failed_before(bench: Bench) -> None:
+    def fail(tx: Tx) -> None:
+        tx.put_memory(replace(tx.book.memory("qwen"), failures=1))
+
+    await bench.store.write(fail)
+
+
+@pytest.mark.parametrize(("served_s", "failures"), [(599.999, 1), (600, 0)])
+@on_bench
+async def test_earlier_failures_are_forgiven_after_a_window_of_service(
+    bench: Bench, served_s: float, failures: int
+) -> None:
+    await failed_before(bench)
+    await bench.serve()
+    await bench.look()
+    task = detector(bench)
+    due = await task.run_pass()
+    assert due is not None
+    assert (due - bench.clock.now()).total_seconds() == 600
+    await bench.move(served_s)
+    await task.run_pass()
+    assert bench.store.book.memory("qwen").failures == failures
+
+
+@on_bench
+async def test_a_restart_begins_the_time_of_service_anew(bench: Bench) -> None:
+    await failed_before(bench)
+    await bench.serve()
+    task = detector(bench)
+    await restarted(bench, task)
+    await bench.move(300)
+    await restarted(bench, task)
+    await bench.move(599)
+    await task.run_pass()
+    assert bench.store.book.memory("qwen").failures == 1
+    await bench.move(1)
+    await task.run_pass()
+    assert bench.store.book.memory("qwen").failures == 0
+
+
+@on_bench
+async def test_what_does_not_serve_now_is_not_forgiven(bench: Bench) -> None:
+    await failed_before(bench)
+    record = await bench.serve()
+    await bench.store.write(lambda tx: deployments.record_unready(tx, record, since=tx.now))
+    await bench.move(700)
+    assert await detector(bench).run_pass() is None
+    assert bench.store.book.memory("qwen").failures == 1
+
+
+@on_bench
+async def test_forgiving_writes_once(bench: Bench) -> None:
+    await bench.serve()
+    await bench.store.write(lambda tx: holds.note_success(tx, "qwen"))
+    await bench.move(700)
+    before = bench.store.book
+    await detector(bench).run_pass()
+    assert bench.store.book is before
+
+
+@on_bench
+async def test_what_is_stopping_or_not_configured_is_left_alone(bench: Bench) -> None:
+    await bench.serve("other-1", model="other")
+    await bench.require_stop(await bench.serve())
+    await bench.look()
+    before = bench.store.book
+    assert await detector(bench).run_pass() is None
+    assert bench.store.book is before

@@ -1,0 +1,198 @@
+"""Does each stored line come into the file once and in order, whatever happens to the file?"""
+
+import gzip
+import json
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.core.evidence_chain import BEFORE_THE_FIRST
+from controller.tasks.evidence_writer import EvidenceFile, EvidenceWriter
+from tests.tasks.world import Bench, on_bench
+
+
+async def at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+def on_a_disk_with(space: int) -> Any:
+    """Files may not grow beyond so many bytes: the rest of a write fails, as on a full disk."""
+
+    async def limited(work: Callable[[], Any]) -> Any:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (space, hard))
+        try:
+            return work()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited
+
+
+def path_of(bench: Bench) -> Path:
+    return bench.folder / "evidence.jsonl"
+
+
+def writer(bench: Bench, blocking: Any = at_once) -> EvidenceWriter:
+    return EvidenceWriter(store=bench.store, path=path_of(bench), blocking=blocking)
+
+
+def seqs(*paths: Path) -> list[int]:
+    return [json.loads(line)["seq"] for path in paths for line in path.read_text().splitlines()]
+
+
+async def tell(bench: Bench, count: int = 1) -> None:
+    for _ in range(count):
+        await bench.store.write(lambda tx: tx.line("clock.jumped", detail={"text": "x" * 100}))
+
+
+def whole(bench: Bench) -> list[int]:
+    return list(range(1, bench.store.book.seq_latest + 1))
+
+
+@on_bench
+async def test_lines_come_in_order_chained_and_once(bench: Bench) -> None:
+    task = writer(bench)
+    await bench.serve()
+    await task.run_pass()
+    await task.run_pass()
+    await tell(bench, 3)
+    await task.run_pass()
+    lines = [json.loads(line) for line in path_of(bench).read_text().splitlines()]
+    assert [line["seq"] for line in lines] == whole(bench)
+    assert [line["prev"] for line in lines] == [BEFORE_THE_FIRST, *(line["hash"] for line in lines[:-1])]
+
+
+@on_bench
+async def test_more_lines_than_a_batch_are_written_in_one_pass(bench: Bench) -> None:
+    await bench.store.write(lambda tx: [tx.line("clock.jumped") for _ in range(1201)])
+    await writer(bench).run_pass()
+    assert seqs(path_of(bench)) == whole(bench)
+
+
+@on_bench
+async def test_a_restart_goes_on_after_the_last_line_of_the_file(bench: Bench) -> None:
+    await tell(bench, 3)
+    await writer(bench).run_pass()
+    await tell(bench, 2)
+    await writer(bench).run_pass()
+    assert seqs(path_of(bench)) == whole(bench)
+
+
+@pytest.mark.parametrize("torn", ["{", '{"seq":99', '{"seq":4,"at":"x"}'])
+@on_bench
+async def test_a_line_torn_by_a_crash_is_replaced_by_the_whole_one(bench: Bench, torn: str) -> None:
+    await tell(bench, 3)
+    await writer(bench).run_pass()
+    with path_of(bench).open("a") as file:
+        file.write(torn)
+    await tell(bench)
+    await writer(bench).run_pass()
+    assert seqs(path_of(bench)) == whole(bench)
+
+
+@on_bench
+async def test_a_rotation_by_name_is_noticed_before_the_next_line(bench: Bench) -> None:
+    task, rotated = writer(bench), bench.folder / "evidence.jsonl.1"
+    await tell(bench, 2)
+    await task.run_pass()
+    path_of(bench).rename(rotated)
+    await tell(bench, 2)
+    await task.run_pass()
+    assert seqs(rotated, path_of(bench)) == whole(bench)
+    assert seqs(rotated) == [1, 2]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("made_anew", [False, True])
+@on_bench
+async def test_after_a_rotation_a_restart_reads_the_number_from_the_newest_rotation(
+    bench: Bench, zipped: bool, made_anew: bool
+) -> None:
+    await tell(bench, 3)
+    await writer(bench).run_pass()
+    path, rotated = path_of(bench), bench.folder / "evidence.jsonl.1"
+    path.rename(rotated)
+    if zipped:
+        rotated.with_name(rotated.name + ".gz").write_bytes(gzip.compress(rotated.read_bytes()))
+        rotated.unlink()
+    if made_anew:
+        path.touch()
+    await tell(bench, 2)
+    await writer(bench).run_pass()
+    assert seqs(path) == [4, 5]
+
+
+@on_bench
+async def test_a_file_opened_anew_on_request_goes_on(bench: Bench) -> None:
+    task = writer(bench)
+    await tell(bench)
+    await task.run_pass()
+    task.reopen()
+    await tell(bench)
+    await task.run_pass()
+    assert seqs(path_of(bench)) == whole(bench)
+
+
+@on_bench
+async def test_a_file_that_cannot_be_written_fails_no_pass_and_is_alarmed(bench: Bench) -> None:
+    path_of(bench).mkdir()
+    task = writer(bench)
+    await tell(bench)
+    until = await task.run_pass()
+    assert until is not None
+    assert (until - bench.clock.now()).total_seconds() == 10
+    assert bench.alarms("evidence-file") == [str(path_of(bench))]
+    before = bench.store.book
+    await task.run_pass()
+    assert bench.store.book is before
+
+
+@on_bench
+async def test_lines_wait_in_the_store_until_the_file_can_be_written(bench: Bench) -> None:
+    path_of(bench).mkdir()
+    task = writer(bench)
+    await tell(bench, 3)
+    await task.run_pass()
+    path_of(bench).rmdir()
+    await task.run_pass()
+    await task.run_pass()
+    assert seqs(path_of(bench)) == whole(bench)
+    assert bench.alarms("evidence-file") == []
+
+
+@pytest.mark.parametrize("space", [1, 250, 700, 701, 702, 1000])
+@on_bench
+async def test_a_disk_that_fills_up_in_the_midst_of_a_batch_doubles_and_tears_no_line(bench: Bench, space: int) -> None:
+    await tell(bench, 6)
+    full = EvidenceWriter(store=bench.store, path=path_of(bench), blocking=on_a_disk_with(space))
+    await full.run_pass()
+    await full.run_pass()
+    assert path_of(bench).stat().st_size <= space
+    full._blocking = at_once
+    await full.run_pass()
+    await full.run_pass()
+    assert seqs(path_of(bench)) == whole(bench)
+
+
+@on_bench
+async def test_closing_writes_what_is_left(bench: Bench) -> None:
+    task = writer(bench)
+    await tell(bench, 2)
+    await task.close()
+    assert seqs(path_of(bench)) == whole(bench)
+
+
+def test_the_file_is_readable_by_its_group_and_writable_by_us_alone(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "evidence.jsonl"
+    EvidenceFile(path).append(['{"seq":1}'])
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("content", ["", "\n", "no json\n", '{"at":1}\n', "[1]\n", '{"seq":'])
+def test_a_file_without_a_numbered_line_begins_at_nought(tmp_path: Path, content: str) -> None:
+    (tmp_path / "evidence.jsonl").write_text(content)
+    assert EvidenceFile(tmp_path / "evidence.jsonl").last_seq() == 0

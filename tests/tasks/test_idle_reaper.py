@@ -1,0 +1,171 @@
+"""Is what nobody uses stopped on time, and what somebody uses never?"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controller.core.deployment import Record
+from controller.core.evidence import StopReason
+from controller.core.lifecycle import Phase
+from controller.store import deployments, holds
+from controller.store.store import Store
+from controller.tasks.idle_reaper import IdleReaper
+from tests.tasks.world import Bench, on_bench
+
+IDLE_S = 1800
+
+
+def reaper(bench: Bench) -> IdleReaper:
+    return IdleReaper(
+        store=bench.store,
+        stream_leases=bench.leases,
+        clock=bench.clock,
+        policy=bench.policy,
+        models={"qwen": bench.model},
+    )
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(IDLE_S - 0.001, Phase.ACTIVE), (IDLE_S, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_what_never_served_is_idle_so_long_after_it_was_ready(bench: Bench, after_s: float, phase: Phase) -> None:
+    await bench.serve()
+    task = reaper(bench)
+    await bench.move(after_s)
+    await task.run_pass()
+    assert bench.record().phase is phase
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(IDLE_S - 0.001, Phase.ACTIVE), (IDLE_S, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_idle_time_counts_from_the_stored_last_byte(bench: Bench, after_s: float, phase: Phase) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(1000)
+    now = bench.clock.now()
+    await bench.store.write(lambda tx: deployments.record_last_byte(tx, record.id, at=now))
+    await bench.move(after_s)
+    await task.run_pass()
+    assert bench.record().phase is phase
+
+
+@on_bench
+async def test_a_pass_says_when_the_stop_falls_due(bench: Bench) -> None:
+    await bench.serve()
+    assert await reaper(bench).run_pass() == bench.clock.now() + timedelta(seconds=IDLE_S)
+
+
+@on_bench
+async def test_a_live_stream_lease_keeps_it_and_a_lapsed_one_does_not(bench: Bench) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(IDLE_S)
+    bench.use(record)
+    assert await task.run_pass() == bench.clock.now() + timedelta(seconds=30, milliseconds=1)
+    await bench.move(30)
+    await task.run_pass()
+    assert bench.record().phase is Phase.ACTIVE
+    await bench.move(IDLE_S - 30)
+    await task.run_pass()
+    assert (bench.record().phase, bench.record().reason) == (Phase.STOP_REQUIRED, StopReason.IDLE)
+
+
+@on_bench
+async def test_a_lease_without_open_requests_is_use_until_it_is_renewed_no_more(bench: Bench) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(IDLE_S)
+    bench.use(record, open_requests=0)
+    await task.run_pass()
+    assert bench.record().phase is Phase.ACTIVE
+
+
+@on_bench
+async def test_a_request_between_decision_and_write_wins(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = await bench.serve()
+    task, write = reaper(bench), bench.store.write
+    await bench.move(IDLE_S)
+
+    async def overtaken(store: Store, work: object) -> object:
+        bench.use(record)
+        return await write(work)  # type: ignore[arg-type]  # a transaction function, passed on
+
+    monkeypatch.setattr(Store, "write", overtaken)
+    await task.run_pass()
+    monkeypatch.undo()
+    assert bench.record().phase is Phase.ACTIVE
+
+
+@on_bench
+async def test_a_request_sent_on_just_before_the_stop_may_end(bench: Bench) -> None:
+    await bench.serve()
+    task = reaper(bench)
+    await bench.move(IDLE_S)
+    await task.run_pass()
+    assert bench.record().drain_until == bench.clock.now() + bench.model.drain_limit
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(29.999, Phase.ACTIVE), (30, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_after_a_restart_gateways_have_one_lease_lifetime_to_speak(
+    bench: Bench, after_s: float, phase: Phase
+) -> None:
+    await bench.serve()
+    await bench.move(IDLE_S)
+    await bench.restart()
+    task = reaper(bench)
+    await bench.move(after_s)
+    await task.run_pass()
+    assert bench.record().phase is phase
+
+
+@on_bench
+async def test_a_daemon_that_restarts_every_twenty_minutes_still_reaps(bench: Bench) -> None:
+    await bench.serve()
+    for _ in range(3):
+        await bench.restart()
+        task = reaper(bench)
+        await bench.move(600)
+        await task.run_pass()
+        await bench.move(600)
+    assert bench.record().phase is Phase.STOP_REQUIRED
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(2399.999, Phase.ACTIVE), (2400, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_it_is_never_reaped_sooner_than_a_cold_start_takes(bench: Bench, after_s: float, phase: Phase) -> None:
+    await bench.serve()
+    await bench.store.write(lambda tx: holds.note_cold_start(tx, "qwen", took=timedelta(seconds=2400)))
+    task = reaper(bench)
+    await bench.move(after_s)
+    await task.run_pass()
+    assert bench.record().phase is phase
+
+
+@pytest.mark.parametrize("what", ["starting", "not configured", "stopping"])
+@on_bench
+async def test_what_does_not_serve_is_left_to_others(bench: Bench, what: str) -> None:
+    record: Record
+    match what:
+        case "starting":
+            record = await bench.start()
+        case "not configured":
+            record = await bench.serve("other-1", model="other")
+        case _:
+            record = await bench.serve()
+            await bench.require_stop(record)
+    before = bench.record(record.id)
+    task = reaper(bench)
+    await bench.move(10 * IDLE_S)
+    assert await task.run_pass() is None
+    assert bench.record(record.id) == before
+
+
+@on_bench
+async def test_the_default_idle_limit_is_finite(bench: Bench) -> None:
+    await bench.serve()
+    bench.model = replace(bench.model, idle_after=timedelta(hours=24))  # the most that a config may say
+    task = reaper(bench)
+    await bench.move(24 * 3600)
+    await task.run_pass()
+    assert bench.record().phase is Phase.STOP_REQUIRED
