@@ -243,6 +243,8 @@ def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool) -
 def follow_move(tx: Tx, decided_on: Record, resource: SeenResource) -> Record:
     """The provider moved it: its recorded key is gone, and its request id is listed under a new one."""
     before = tx.current(decided_on)
+    if resource.key in tx.book.held_keys():
+        raise Stale(f"{resource.key.incarnation} is held on record")
     known = hosting.moved(before, resource, tx.book.owner)
     duty = next((duty for duty in tx.book.duties(before.id) if duty.key == before.key), None)
     if duty is None:

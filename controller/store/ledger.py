@@ -112,7 +112,7 @@ def roll(tx: Tx, record: Record, *, remaining: timedelta, usd_per_day: Decimal) 
         fresh = reserve(tx, record.id, ceiling=ceiling, remaining=remaining, usd_per_day=usd_per_day)
     except BudgetExhausted:
         return False
-    begun = max(held.begun_at or held.opened_at for held in old)
+    begun = max((held.begun_at for held in old if held.begun_at is not None), default=None)
     tx.put_reservation(replace(fresh, hold=old[-1].hold, begun_at=begun))
     for held in old:
         ends = next_midnight(held.opened_at)

@@ -85,9 +85,12 @@ def _open_rows(connection: Connection, now: datetime) -> dict[str, Any]:
     ]
     ids = [record.id for record in records]
     creates = _found(connection, select(schema.creates).where(schema.creates.c.deployment.in_(ids)))
-    open_duties = [
+    living = [record.id for record in records if record.phase in LIVE]
+    kept_duties = [
         rows.obligation_from_row(row)
-        for row in _found(connection, select(duties).where(duties.c.ended_at_ms.is_(None)))
+        for row in _found(
+            connection, select(duties).where(or_(duties.c.ended_at_ms.is_(None), duties.c.deployment.in_(living)))
+        )
     ]
     discharged = (duties.c.ending == Ending.DISCHARGED.value, duties.c.resource.is_not(None))
     settled = connection.execute(
@@ -99,7 +102,7 @@ def _open_rows(connection: Connection, now: datetime) -> dict[str, Any]:
     return {
         "records": {record.id: record for record in records},
         "creates": {create.request: create for create in map(rows.create_from_row, creates)},
-        "obligations": {duty.id: duty for duty in open_duties},
+        "obligations": {duty.id: duty for duty in kept_duties},
         "settled": {key_from_text(row.resource): from_ms(row.ended_at_ms) for row in settled},
         "starts": dict(map(rows.starts_from_row, starts)),
     }
@@ -135,11 +138,12 @@ def trimmed(book: Book, now: datetime) -> Book:
         for record in book.records.values()
         if record.phase in LIVE or (record.ended_at is not None and record.ended_at >= now - REMEMBERED)
     }
+    living = {record.id for record in records.values() if record.phase in LIVE}
     return replace(
         book,
         records=records,
         creates={create.request: create for create in book.creates.values() if create.deployment in records},
-        obligations={duty.id: duty for duty in book.obligations.values() if duty.open},
+        obligations={duty.id: duty for duty in book.obligations.values() if duty.open or duty.deployment in living},
         leases={lease.deployment: lease for lease in book.leases.values() if lease.expires_at is not None},
         starts={deployment: starts for deployment, starts in book.starts.items() if deployment in records},
         reservations={held.id: held for held in book.reservations.values() if held.open or held.day >= utc_day(now)},
