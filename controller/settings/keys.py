@@ -36,7 +36,8 @@ def secret(
     if directory is not None and (path := Path(directory) / usual).exists():
         return _read(path, forbidden_mode=_PRIVATE_CREDENTIAL)
     beside = folder / "keys" / usual
-    return _read(beside, forbidden_mode=_PRIVATE) if beside.exists() or beside.is_symlink() else None
+    # A folder that is closed to us holds nothing for us; Path.exists would raise there.
+    return _read(beside, forbidden_mode=_PRIVATE) if os.path.lexists(beside) else None
 
 
 def secret_at(path: Path) -> SecretStr:
