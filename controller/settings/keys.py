@@ -4,6 +4,7 @@ A systemd credential, or a file that only its owner may read; opened once, never
 of a problem never holds the content.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
