@@ -25,6 +25,7 @@ from controller.api.client import DaemonClient
 from controller.daemon.build import Daemon, Mode, Seams, build
 from controller.daemon.serving import panel_of
 from controller.emulators.runpod import Emulator, Settings, build_app
+from controller.emulators.runpod.control import pod_truth
 from controller.gateway.app import Gateway
 from controller.gateway.app import build as build_gateway
 from controller.gateway.config import GatewayConfig
@@ -221,19 +222,18 @@ class World:
 
     def pods(self) -> list[dict[str, Any]]:
         """Every pod that ever was, as the provider knows it."""
-        found: list[dict[str, Any]] = self.emulator.truth()["pods"]
-        return found
+        now = self.emulator.settle()
+        return [pod_truth(self.emulator, pod, now) for pod in self.emulator.pods.values()]
 
     def alive(self) -> list[dict[str, Any]]:
         return [pod for pod in self.pods() if pod["deleted_at"] is None]
 
     def calls(self, method: str, *, effect: str | None = None) -> list[dict[str, Any]]:
         """Calls of one method, with the seconds at which they came."""
-        calls = [call for call in self.emulator.truth()["calls"] if call["method"] == method]
         return [
-            {**call, "s": call["at"] - BEGIN.timestamp()}
-            for call in calls
-            if effect is None or call["effect"] == effect
+            {"s": call.at - BEGIN.timestamp(), "path": call.path, "status": call.status, "pod": call.pod}
+            for call in self.emulator.calls
+            if call.method == method and effect in {None, call.effect}
         ]
 
     def creates(self) -> list[dict[str, Any]]:
@@ -355,7 +355,17 @@ def scenario(play: Callable[[World], Awaitable[None]], *, seed: int | None = Non
             truth = world.emulator.truth()
             check(Scene(state=world.state, truth=truth, secrets=secrets, excepted=frozenset(world.excepted)))
 
-    run_virtual(main, seed=seed)
+    try:
+        run_virtual(main, seed=seed)
+    except BaseExceptionGroup as problems:
+        raise _only(problems) from None
+
+
+def _only(problem: BaseException) -> BaseException:
+    """The one thing that went wrong, out of the task groups around it."""
+    while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
+        problem = problem.exceptions[0]
+    return problem
 
 
 def seconds(value: float) -> timedelta:
