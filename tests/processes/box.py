@@ -318,6 +318,11 @@ class Box:
         found = [json.loads(line) for line in text.splitlines()]
         return [line for line in found if event is None or line["event"] == event]
 
+    async def recorded(self, event: str) -> list[dict[str, Any]]:
+        """The same, once there is one: the file follows the store."""
+        found: list[dict[str, Any]] = await until(lambda: self.lines(event), within=10, what=f"{event} in the file")
+        return found
+
     async def require_whole_evidence(self) -> None:
         """Chained, complete, and each line once."""
         verified = await self.cli("evidence", "verify")
@@ -329,7 +334,7 @@ class Box:
 
     async def eventually(self, condition: Callable[[], Awaitable[bool]], *, within: float, what: str) -> None:
         with anyio.move_on_after(within):
-            while not await condition():
+            while not await condition():  # noqa: ASYNC110 - another process rings nobody
                 await anyio.sleep(0.05)
             return
         raise AssertionError(f"not within {within} s: {what}")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,20 +68,26 @@ class Child:
 
     def end(self) -> None:
         """Whatever it is at, and whatever it started."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
 
 
 async def until(condition: Callable[[], Any], *, within: float, what: str) -> Any:
     """Wait for something that nobody rings for; returns what `condition` said."""
     with anyio.move_on_after(within):
-        while not (found := condition()):
+        while not (found := condition()):  # noqa: ASYNC110 - as said
             await anyio.sleep(LOOK_EVERY)
         return found
     raise AssertionError(f"not within {within} s: {what}")
+
+
+def parent_of(pid: int) -> int | None:
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(told.rpartition(")")[2].split()[1])
 
 
 def pids_mentioning(text: str) -> list[int]:

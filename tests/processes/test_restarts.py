@@ -111,7 +111,7 @@ async def test_killed_in_the_middle_of_a_stop_it_is_stopped_and_proven_by_the_ne
         await world.run_daemon()
         assert all(row[0] == duty and row[1] > epoch for row in world.open_duties())
         await world.all_ended()
-        assert [line["obligation"] for line in world.lines("obligation.discharged")] == [duty]
+        assert [line["obligation"] for line in await world.recorded("obligation.discharged")] == [duty]
         assert len(await world.creates()) == 1
         await world.require_whole_evidence()
 

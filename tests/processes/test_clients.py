@@ -1,0 +1,55 @@
+"""Does the OpenAI client stream and ask through the gateway, unchanged but for its address and key?"""
+
+import hashlib
+
+import openai
+import pytest
+
+from tests.processes.box import Box, box
+
+pytestmark = pytest.mark.process
+
+CLIENT_KEY = "a-clients-key"
+
+
+def client_of(world: Box, key: str) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=world.address, api_key=key)
+
+
+async def streamed(client: openai.AsyncOpenAI) -> str:
+    stream = await client.chat.completions.create(
+        model="m1", messages=[{"role": "user", "content": "count"}], stream=True, max_tokens=8
+    )
+    return "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
+
+
+async def asked(client: openai.AsyncOpenAI) -> str | None:
+    answer = await client.chat.completions.create(
+        model="m1", messages=[{"role": "user", "content": "count"}], max_tokens=8
+    )
+    return answer.choices[0].message.content
+
+
+async def test_a_cold_model_starts_streams_and_answers_without_any_key_of_ours() -> None:
+    async with box() as world:
+        await world.run_daemon()
+        await world.run_gateway()
+        async with client_of(world, "whatever") as client:
+            text = await streamed(client)
+            assert text and await asked(client) == text
+            assert [model.id async for model in client.models.list()] == ["m1"]
+        assert len(await world.creates()) == 1
+
+
+async def test_with_client_keys_the_right_one_is_served_and_another_starts_nothing() -> None:
+    async with box() as world:
+        world.configure(gateway=f'keys = ["sha256:{hashlib.sha256(CLIENT_KEY.encode()).hexdigest()}"]')
+        await world.run_daemon()
+        await world.run_gateway()
+        async with client_of(world, "another") as stranger:
+            with pytest.raises(openai.AuthenticationError):
+                await streamed(stranger)
+        assert await world.creates() == []
+        async with client_of(world, CLIENT_KEY) as client:
+            text = await streamed(client)
+            assert text and await asked(client) == text

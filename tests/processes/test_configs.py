@@ -1,0 +1,82 @@
+"""What becomes of a daemon whose config cannot be taken?
+
+Nothing owed: 78, and the provider is never called. Something owed: it stops that, makes nothing, and says so.
+"""
+
+import pytest
+
+from controller.api.client import Problem
+from tests.processes.box import Box, box
+
+pytestmark = pytest.mark.process
+
+
+async def test_with_nothing_owed_it_ends_with_78_and_says_where_and_what_and_how_before_any_call() -> None:
+    async with box() as world:
+        world.break_config()
+        ran = await world.cli("run")
+        line = 1 + world.config.read_text().splitlines().index("usd_per_day = -1")
+        assert ran.code == 78
+        assert f"{world.config}:{line}: usd_per_day = -1: " in ran.err
+        assert "; " in ran.err.partition("usd_per_day = -1: ")[2]  # why; mend
+        assert (await world.truth())["calls"] == []
+
+
+async def test_a_missing_provider_key_is_such_a_config() -> None:
+    async with box() as world:
+        (world.folder / "keys" / "runpod").unlink()
+        ran = await world.cli("run")
+        assert ran.code == 78
+        assert f"{world.folder}/keys/runpod: the account's key is missing; " in ran.err
+
+
+async def test_with_something_owed_it_stops_that_and_creates_nothing() -> None:
+    async with box() as world:
+        daemon = await world.run_daemon()
+        await world.serving()
+        await world.fault({"hang": 60}, method="DELETE", path="/v2/pods/*")
+        await world.daemon.post("/v1/models/m1/stop", {"now": True})
+        await world.eventually(lambda: _deletes(world), within=10, what="the stop")
+        await daemon.kill()
+        await world.clear_faults()
+        world.break_config()
+
+        await world.run_daemon()
+        status = await world.status()
+        assert (status["mode"], status["ready"]) == ("stop-only", False)
+        assert any("usd_per_day = -1" in problem for problem in status["problems"])
+        with pytest.raises(Problem) as refused:
+            await world.daemon.get("/readyz")
+        assert (refused.value.status, "stop-only" in refused.value.detail) == (503, True)
+        await world.all_ended()
+        await world.start_model()
+        assert ((await world.model())["phase"], len(await world.creates())) == ("off", 1)
+
+
+async def _deletes(world: Box) -> bool:
+    return len(await world.calls("DELETE")) == 1
+
+
+async def test_a_machine_that_serves_is_kept_by_a_daemon_that_only_stops() -> None:
+    async with box() as world:
+        daemon = await world.run_daemon()
+        await world.serving()
+        await daemon.kill()
+        world.break_config()
+        await world.run_daemon()
+        await world.phase("ready")
+        assert (await world.status())["mode"] == "stop-only"
+        assert len(await world.alive()) == 1
+
+
+async def test_the_status_command_shows_a_daemon_that_only_stops_although_its_own_config_is_bad() -> None:
+    async with box() as world:
+        daemon = await world.run_daemon()
+        await world.serving()
+        await daemon.kill()
+        good = world.config.read_text()
+        world.break_config()
+        await world.run_daemon()
+        world.config.write_text(good)
+        shown = await world.cli("status")
+        assert "stop-only" in shown.out and "usd_per_day = -1" in shown.out
