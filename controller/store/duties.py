@@ -138,7 +138,7 @@ def require_stop_of(tx: Tx, record: Record, reason: StopReason, *, now_at_once: 
             deployments.owe_what_comes(tx, current, reason)
             return current
         return deployments.cancel(tx, current)
-    # What never served has no open requests to wait for.
-    served = current.phase is Phase.ACTIVE
+    # What never served has no open requests to wait for; a drain that runs goes on.
+    served = current.phase is Phase.ACTIVE or current.drain_until is not None
     drain_until = tx.now + policy.drain_limit if served and not now_at_once else None
     return deployments.require_stop(tx, current, reason, drain_until=drain_until)
