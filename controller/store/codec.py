@@ -106,8 +106,13 @@ def to_row(value: object, fields: tuple[Field, ...]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for field in fields:
         found = getattr(value, field.attribute)
-        row[field.column] = None if found is None else field.write(found)
+        row[field.column] = None if found is None else storable(field.write(found))
     return row
+
+
+def storable(value: Any) -> Any:
+    """Half a character may come in with somebody's JSON; it must not keep a fact from being written."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def from_row(kind: Callable[..., T], row: Row, fields: tuple[Field, ...]) -> T:

@@ -29,7 +29,7 @@ from controller.core.orphans import Sighting
 from controller.core.spend import Reservation
 from controller.ids import Randomness
 from controller.store import rows, schema
-from controller.store.codec import key_to_text
+from controller.store.codec import key_to_text, storable
 from controller.store.errors import Stale
 
 T = TypeVar("T")
@@ -229,4 +229,4 @@ def _plain_value(value: Any) -> Any:
     for kind, convert in _CONVERSIONS:
         if isinstance(value, kind):
             return convert(value)
-    return value
+    return storable(value)

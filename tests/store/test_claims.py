@@ -1,0 +1,70 @@
+"""Does a claim take over exactly one installation's resources, duty first?"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.core.deployment import ProviderState, SeenResource
+from controller.core.evidence import StopReason
+from controller.core.identity import ResourceKey
+from controller.core.lifecycle import Phase
+from controller.store.claims import Claim, claim
+from tests.core.samples import OURS, key, model_policy, resource
+from tests.store.samples import HOLDER, POLICY, accept, opened
+from tests.support.clocks import HandClock
+
+
+def theirs(incarnation: str, **changes: Any) -> SeenResource:
+    tags = replace(OURS, installation="i2", epoch=70)
+    return resource(**{"key": key(incarnation), "tags": tags, "alias": "qwen", **changes})
+
+
+def claiming(*resources: SeenResource) -> Claim:
+    return Claim(installation="i2", resources=resources, models={"qwen": model_policy()}, holder=HOLDER, policy=POLICY)
+
+
+async def test_a_configured_model_s_resource_is_adopted_into_the_free_slot_with_its_duty(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(lambda tx: claim(tx, claiming(theirs("p1"))))
+        (record,) = store.book.records.values()
+        (duty,) = store.book.duties(record.id)
+        assert (record.phase, record.key, record.slot) == (Phase.REQUESTED, key("p1"), 0)
+        assert (duty.key, duty.due_at) == (key("p1"), None)
+        assert record.epoch == duty.epoch > 70
+
+
+@pytest.mark.parametrize("alias", [None, "removed"])
+async def test_a_resource_of_no_configured_model_is_owed_a_stop(tmp_path: Path, alias: str | None) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(lambda tx: claim(tx, claiming(theirs("p1", alias=alias))))
+        (owed,) = store.book.owed()
+        assert (owed.key, owed.reason, store.book.records) == (key("p1"), StopReason.ORPHAN, {})
+
+
+async def test_where_no_slot_is_free_it_is_owed_a_stop(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(lambda tx: claim(tx, claiming(theirs("p1"), theirs("p2"))))
+        owed: list[ResourceKey | None] = [duty.key for duty in store.book.owed()]
+        assert (len(store.book.records), owed) == (1, [key("p2")])
+
+
+async def test_only_that_installation_s_living_resources_that_nobody_holds_are_taken(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(lambda tx: accept(tx, "d1", "p9", model="held"))
+        others = [
+            theirs("p1", tags=replace(OURS, installation="i3")),
+            theirs("p2", tags=replace(OURS, owner="other", installation="i2")),
+            theirs("p3", state=ProviderState.TERMINATED),
+            theirs("p9"),
+        ]
+        assert await store.write(lambda tx: claim(tx, claiming(*others))) == []
+
+
+async def test_a_claimed_installation_is_ours_from_then_on(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(lambda tx: claim(tx, claiming()))
+        assert store.book.owner.holds(replace(OURS, installation="i2"))
+    async with opened(tmp_path, HandClock()) as store:
+        assert store.book.owner.claimed == {"i2"}
