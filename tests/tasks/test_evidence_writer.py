@@ -196,3 +196,30 @@ def test_the_file_is_readable_by_its_group_and_writable_by_us_alone(tmp_path: Pa
 def test_a_file_without_a_numbered_line_begins_at_nought(tmp_path: Path, content: str) -> None:
     (tmp_path / "evidence.jsonl").write_text(content)
     assert EvidenceFile(tmp_path / "evidence.jsonl").last_seq() == 0
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@on_bench
+async def test_a_rotation_that_is_named_after_its_day_counts_too(bench: Bench, zipped: bool) -> None:
+    """As logrotate names them with `dateext`; the file itself was made anew and is empty."""
+    await tell(bench, 3)
+    await writer(bench).run_pass()
+    path, rotated = path_of(bench), bench.folder / "evidence.jsonl-20261129-1795953600"
+    path.rename(rotated)
+    if zipped:
+        rotated.with_name(rotated.name + ".gz").write_bytes(gzip.compress(rotated.read_bytes()))
+        rotated.unlink()
+    path.touch()
+    await tell(bench, 2)
+    await writer(bench).run_pass()
+    assert seqs(path) == [4, 5]
+
+
+@on_bench
+async def test_a_file_of_another_store_is_set_aside_and_all_of_this_one_is_told(bench: Bench) -> None:
+    path = path_of(bench)
+    path.write_text('{"seq":900,"hash":"of-another-chain"}\n')
+    await tell(bench, 2)
+    await writer(bench).run_pass()
+    assert seqs(path) == whole(bench)
+    assert seqs(path.with_name("evidence.jsonl.aside-1")) == [900]
