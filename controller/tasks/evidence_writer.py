@@ -1,25 +1,31 @@
 """How does evidence get from the store into the file that operators tail?
 
 Lines are stored with what they record; this task appends them to the file in order, each exactly once by its number: at
-start the last number is read back from the file or its newest rotation. The file is opened anew when it was rotated.
-Trouble with the file never holds up a stop: the lines wait in the store.
+start the last number is read back from the file or its newest rotation. A file that goes on where this store does not
+(the store was lost, or restored from an older copy) is another chain: it is set aside whole, and a new one begun. The
+file is opened anew when it was rotated. Trouble with the file never holds up a stop: the lines wait in the store.
 """
 
 import gzip
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 import structlog
 
-from controller.store.outbox import lines_after
+from controller.store.outbox import hash_of, lines_after
 from controller.store.store import Store
 
 BATCH: Final = 500
 TAIL_BYTES: Final = 1 << 20
+FILES_LOOKED_AT: Final = 4
+"""Where none of the newest ends in this store's line, none older is worth its reading."""
 RETRY: Final = timedelta(seconds=10)
 ALARM: Final = "evidence-file"
 T = TypeVar("T")
@@ -60,9 +66,22 @@ class EvidenceWriter:
 
     async def _catch_up(self) -> None:
         if self._written is None:
-            self._written = await self._blocking(self._file.last_seq)
+            self._written = await self._resume()
         while self._written < self._store.book.seq_latest:
             self._written = await self._write_batch(self._written)
+
+    async def _resume(self) -> int:
+        """The number of the last line of this store's that is in the file or a rotation of it; 0 if there is none."""
+        for path in (await self._blocking(self._file.newest_first))[:FILES_LOOKED_AT]:
+            last = await self._blocking(partial(last_line, path))
+            if last is None:
+                continue
+            if await self._store.read(partial(hash_of, seq=last.seq)) == last.hash:
+                return last.seq
+            if path == self._path:
+                moved = await self._blocking(self._file.set_aside)
+                log.warning("evidence_of_another_store", moved_to=str(moved))
+        return 0
 
     async def _wait(self, problem: OSError) -> datetime:
         """The file may hold a part of what was to be written: it is read anew before the next attempt."""
@@ -124,16 +143,24 @@ class EvidenceFile:
         if tail and not tail.endswith(b"\n"):
             os.ftruncate(descriptor, size - len(tail) + tail.rfind(b"\n") + 1)
 
+    def newest_first(self) -> list[Path]:
+        """The file, then its rotations, however they are named after it."""
+        names = self._path.parent.glob(self._path.name + "[.-]*")
+        rotated = sorted((path for path in names if path.is_file()), key=lambda path: path.stat().st_mtime_ns)
+        return [self._path, *reversed(rotated)]
+
     def last_seq(self) -> int:
         """The number of the last whole line, in the file or its newest rotation that has one; 0 if there is none."""
-        for path in (self._path, self._path.with_name(self._path.name + ".1")):
-            if path.exists() and (found := _last_seq(path.read_bytes()[-TAIL_BYTES:])):
-                return found
-        zipped = self._path.with_name(self._path.name + ".1.gz")
-        if zipped.exists():
-            with gzip.open(zipped) as opened:
-                return _last_seq(opened.read()) or 0
-        return 0
+        found = (last_line(path) for path in self.newest_first())
+        return next((last.seq for last in found if last is not None), 0)
+
+    def set_aside(self) -> Path:
+        """Give the file another name; the next line begins a new one."""
+        self.close()
+        free = (self._path.with_name(f"{self._path.name}.aside-{number}") for number in count(1))
+        target = next(path for path in free if not path.exists())
+        self._path.rename(target)
+        return target
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -141,11 +168,32 @@ class EvidenceFile:
             self._descriptor = None
 
 
-def _last_seq(data: bytes) -> int | None:
+@dataclass(frozen=True, slots=True)
+class LastLine:
+    """Where a file ends."""
+
+    seq: int
+    hash: str | None
+
+
+def last_line(path: Path) -> LastLine | None:
+    """The last whole numbered line of a file, compressed or not; `None` if it has none."""
+    if not path.exists():
+        return None
+    if path.suffix == ".gz":
+        with gzip.open(path) as opened:
+            return _last_line(opened.read())
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - TAIL_BYTES, 0))
+        return _last_line(file.read())
+
+
+def _last_line(data: bytes) -> LastLine | None:
     whole = data[: data.rfind(b"\n") + 1]
-    for line in reversed(whole.splitlines()):
+    for text in reversed(whole.splitlines()):
         try:
-            return int(json.loads(line)["seq"])
-        except (ValueError, KeyError, TypeError):
+            line = json.loads(text)
+            return LastLine(int(line["seq"]), line.get("hash"))
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return None

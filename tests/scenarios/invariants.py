@@ -75,6 +75,8 @@ def _each_create_has_one_obligation_before_it(scene: Scene) -> None:
     submitted = scene.told("create.submitted")
     for line in submitted:
         assert [seq < line["seq"] for seq in opened[line["request"]]] == [True], line
+    if "lost-store" in scene.excepted:
+        return
     calls = [call for call in scene.truth["calls"] if call["method"] == "POST" and call["path"] == "/v2/pods"]
     assert len(calls) <= len(submitted)
     made = {call["pod"] for call in calls if call["effect"] == "created"}

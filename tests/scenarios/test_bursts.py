@@ -46,6 +46,7 @@ def test_slow_start_of_one_model_holds_up_no_other() -> None:
     async def play(world: World) -> None:
         world.configure("m1", "m2", extra='wait = "25m"')
         async with world.box() as box:
+            await world.at(0.1)  # the gateway has heard what it may wait
             slow = await burst(world, lambda: box.chat(world), callers=50, within=0.05)
             await world.at(1)
             world.emulator.change_settings({"boot_seconds": 10})
