@@ -1,0 +1,431 @@
+"""Is what is wanted started when nothing stands in the way, and what is on record held to its rules?"""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from controller.core.deployment import ProviderState
+from controller.core.errors import Code
+from controller.core.evidence import StopReason
+from controller.core.identity import Tags
+from controller.core.lifecycle import Phase
+from controller.core.obligation import Ending
+from controller.core.readiness import Verdict
+from controller.providers.fake.adapter import Looked, Made
+from controller.store import holds
+from controller.store.transaction import Tx
+from controller.tasks.reconciler import Reconciler
+from tests.tasks.world import Bench, on_bench
+
+
+async def reconciler(bench: Bench, **charter: Any) -> Reconciler:
+    return bench.reconciler(await bench.executor(), **charter)
+
+
+async def asked(bench: Bench, task: Reconciler, *, look: bool = True) -> None:
+    """Somebody wants it; look, pass, and let the calls be made."""
+    bench.wants.ask("qwen", now=bench.clock.now())
+    await passed(bench, task, look=look)
+
+
+async def passed(bench: Bench, task: Reconciler, *, look: bool = True) -> None:
+    if look:
+        await bench.look()
+    await task.run_pass()
+    await bench.settle()
+
+
+def creates(bench: Bench) -> int:
+    return bench.provider.calls["create"]
+
+
+def refusal(task: Reconciler) -> tuple[Code, bool] | None:
+    refused = task.refusals.get("qwen")
+    return None if refused is None else (refused.code, refused.final)
+
+
+# Starts
+
+
+@on_bench
+async def test_what_is_wanted_is_started_once_however_often_it_is_asked_for(bench: Bench) -> None:
+    task = await reconciler(bench)
+    for _ in range(10):
+        await asked(bench, task)
+    assert (creates(bench), len(bench.store.book.live("qwen"))) == (1, 1)
+    assert refusal(task) is None
+
+
+@on_bench
+async def test_nothing_is_started_that_nobody_wants(bench: Bench) -> None:
+    task = await reconciler(bench)
+    await passed(bench, task)
+    bench.wants.ask("qwen", now=bench.clock.now())
+    await bench.move(60.001)
+    await passed(bench, task)
+    assert creates(bench) == 0
+
+
+@on_bench
+async def test_every_slot_has_a_deployment_of_its_own(bench: Bench) -> None:
+    bench.model = replace(bench.model, slots=3)
+    await asked(bench, await reconciler(bench))
+    assert sorted(record.slot for record in bench.store.book.live("qwen")) == [0, 1, 2]
+
+
+async def outage(bench: Bench) -> None:
+    bench.provider.script.listings += [Looked.PARTIAL] * 9
+
+
+async def no_price(bench: Bench) -> None:
+    bench.model = replace(bench.model, usd_per_hour_max=None)
+
+
+async def copied(bench: Bench) -> None:
+    bench.stray(tags=replace(bench.tags(), installation="elsewhere"))
+
+
+async def distrusted(bench: Bench) -> None:
+    await bench.store.write(lambda tx: tx.put_account(replace(tx.book.account, trusted=False)))
+
+
+async def poor(bench: Bench) -> None:
+    bench.policy = replace(bench.policy, usd_per_day=Decimal("11.99"))
+
+
+async def no_funds(bench: Bench) -> None:
+    await held(bench, "no_funds")
+
+
+async def blocked(bench: Bench) -> None:
+    await held(bench, "crash-loop")
+
+
+async def held(bench: Bench, reason: str) -> None:
+    def hold(tx: Tx) -> None:
+        tx.put_memory(replace(tx.book.memory("qwen"), hold_reason=reason, hold_fingerprint=bench.model.fingerprint))
+
+    await bench.store.write(hold)
+
+
+async def turned_back(bench: Bench) -> None:
+    await bench.store.write(lambda tx: tx.line("clock.jumped"))
+    bench.clock.ahead = -timedelta(hours=1)
+
+
+async def full(bench: Bench) -> None:
+    bench.policy = replace(bench.policy, max_active=1)
+    await bench.serve("other-1", model="other")
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "told"),
+    [
+        (outage, (Code.PROVIDER_UNAVAILABLE, False)),
+        (no_price, (Code.PROVIDER_UNAVAILABLE, False)),
+        (copied, (Code.REFUSED, False)),
+        (distrusted, (Code.PROVIDER_UNAVAILABLE, False)),
+        (poor, (Code.BUDGET_EXHAUSTED, True)),
+        (no_funds, (Code.NO_FUNDS, True)),
+        (blocked, (Code.MODEL_BLOCKED, True)),
+        (turned_back, (Code.REFUSED, False)),
+        (full, (Code.REFUSED, False)),
+    ],
+)
+@on_bench
+async def test_nothing_is_created_while_something_stands_in_the_way(
+    bench: Bench, obstacle: Any, told: tuple[Code, bool]
+) -> None:
+    await obstacle(bench)
+    task, before = await reconciler(bench), creates(bench)
+    await asked(bench, task)
+    assert creates(bench) == before
+    assert refusal(task) == told
+
+
+@pytest.mark.parametrize(("age_s", "made"), [(45, 1), (45.001, 0)])
+@on_bench
+async def test_a_listing_older_than_three_intervals_allows_no_create(bench: Bench, age_s: float, made: int) -> None:
+    task = await reconciler(bench)
+    await bench.look()
+    await bench.move(age_s)
+    await asked(bench, task, look=False)
+    assert creates(bench) == made
+
+
+@on_bench
+async def test_a_model_is_started_once_the_outage_is_over(bench: Bench) -> None:
+    task = await reconciler(bench)
+    bench.provider.script.listings.append(Looked.FAILED)
+    await asked(bench, task)
+    await passed(bench, task)
+    assert (creates(bench), refusal(task)) == (1, None)
+
+
+@on_bench
+async def test_the_dearest_declared_price_is_the_ceiling(bench: Bench) -> None:
+    bench.model = replace(bench.model, usd_per_hour_max=None)
+    bench.provider.prices = {"L40S": Decimal("0.5"), "A40": Decimal(2), "B200": Decimal(9)}
+    await asked(bench, await reconciler(bench))
+    (held_money,) = bench.store.book.reservations.values()
+    assert held_money.ceiling_micros_per_hour == 2_000_000
+
+
+@on_bench
+async def test_a_changed_config_ends_a_hold(bench: Bench) -> None:
+    await blocked(bench)
+    bench.model = replace(bench.model, fingerprint="f2")
+    await asked(bench, await reconciler(bench))
+    assert creates(bench) == 1
+
+
+@pytest.mark.parametrize(("after_s", "made"), [(599.999, 0), (600, 1)])
+@on_bench
+async def test_a_timed_hold_ends_at_its_time(bench: Bench, after_s: float, made: int) -> None:
+    await blocked(bench)
+    until = bench.clock.now() + timedelta(seconds=600)
+    await bench.store.write(lambda tx: tx.put_memory(replace(tx.book.memory("qwen"), hold_until=until)))
+    task = await reconciler(bench)
+    await bench.move(after_s)
+    await asked(bench, task)
+    assert creates(bench) == made
+
+
+@on_bench
+async def test_no_more_starts_an_hour_than_the_cap(bench: Bench) -> None:
+    for _ in range(4):
+        await bench.store.write(lambda tx: holds.note_start(tx, "qwen", at=tx.now))
+    task = await reconciler(bench)
+    await asked(bench, task)
+    assert (creates(bench), refusal(task)) == (0, (Code.MODEL_BLOCKED, True))
+    await bench.move(3600)
+    await asked(bench, task)
+    assert creates(bench) == 1
+
+
+@on_bench
+async def test_in_stop_only_mode_nothing_is_created(bench: Bench) -> None:
+    task = await reconciler(bench, stop_only=True)
+    await asked(bench, task)
+    assert (creates(bench), refusal(task)) == (0, (Code.REFUSED, True))
+
+
+@on_bench
+async def test_nothing_is_started_beside_what_is_unresolved_or_owed(bench: Bench) -> None:
+    await bench.lose()
+    task = await reconciler(bench)
+    await asked(bench, task)
+    await bench.require_stop(bench.record())
+    await asked(bench, task)
+    assert creates(bench) == 0
+
+
+@on_bench
+async def test_one_model_s_trouble_keeps_no_other_from_starting(bench: Bench) -> None:
+    bad = replace(bench.model, alias="other", usd_per_hour_max=Decimal("1e30"))  # more than the ledger can hold
+    task = await reconciler(bench, models={"other": bad, "qwen": bench.model})
+    bench.wants.ask("other", now=bench.clock.now())
+    bench.wants.ask("qwen", now=bench.clock.now())
+    await bench.look()
+    with pytest.raises(OverflowError):
+        await task.run_pass()
+    await bench.settle()
+    assert creates(bench) == 1
+
+
+@on_bench
+async def test_a_failed_start_is_started_again_by_a_newer_wish_only(bench: Bench) -> None:
+    task = await reconciler(bench)
+    await asked(bench, task)
+    bench.wants.ask("qwen", now=bench.clock.now())  # they wait
+    (record,) = bench.store.book.live("qwen")
+    await bench.require_stop(record, StopReason.STARTUP_DEADLINE)
+    await passed(bench, task)
+    assert not bench.wants.any(now=bench.clock.now())
+    await bench.move(1)
+    bench.wants.ask("qwen", now=bench.clock.now())
+    await passed(bench, task)
+    assert bench.wants.any(now=bench.clock.now())
+
+
+# What is on record
+
+
+@on_bench
+async def test_what_our_own_probe_finds_ready_is_active_and_first_sightings_are_kept(bench: Bench) -> None:
+    await bench.start()
+    await bench.move(90)
+    await passed(bench, await reconciler(bench))
+    assert (bench.record().phase, bench.record().ready_at) == (Phase.ACTIVE, bench.clock.now())
+    assert bench.duty().seen_at == bench.clock.now()
+    assert bench.store.book.memory("qwen").cold_start == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "phase", "reason"),
+    [
+        (Verdict.NOT_READY, Phase.REQUESTED, None),
+        (Verdict.UNREACHABLE, Phase.REQUESTED, None),
+        (Verdict.PROXY_REFUSED, Phase.REQUESTED, None),
+        (Verdict.REFUSED, Phase.STOP_REQUIRED, StopReason.KEY_REFUSED),
+        (Verdict.UNPROTECTED, Phase.STOP_REQUIRED, StopReason.UNPROTECTED),
+        (Verdict.SECRET_UNSUBSTITUTED, Phase.STOP_REQUIRED, StopReason.SECRET_UNSUBSTITUTED),
+    ],
+)
+@on_bench
+async def test_what_the_probe_finds_decides(
+    bench: Bench, verdict: Verdict, phase: Phase, reason: StopReason | None
+) -> None:
+    await bench.start()
+    bench.prober.verdict = verdict
+    await passed(bench, await reconciler(bench))
+    assert (bench.record().phase, bench.record().reason) == (phase, reason)
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(899.999, Phase.REQUESTED), (900, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_a_start_ends_at_its_deadline(bench: Bench, after_s: float, phase: Phase) -> None:
+    await bench.start()
+    bench.prober.verdict = Verdict.NOT_READY
+    await bench.move(after_s)
+    await passed(bench, await reconciler(bench))
+    assert bench.record().phase is phase
+
+
+@on_bench
+async def test_a_lifetime_ends_with_a_drain_and_a_broken_machine_without(bench: Bench) -> None:
+    bench.policy = replace(bench.policy, max_lifetime=timedelta(hours=1))
+    await bench.serve()
+    await bench.serve("qwen-2", slot=1)
+    broken = bench.record("qwen-2").key
+    assert broken is not None
+    await bench.move(3600.001)
+    seen = bench.provider.described(broken, tags=bench.tags())
+    bench.provider.put(replace(seen, fault=StopReason.POD_EXITED))
+    await passed(bench, await reconciler(bench))
+    one, other = bench.record(), bench.record("qwen-2")
+    assert (one.reason, one.drain_until) == (
+        StopReason.LIFETIME_EXCEEDED,
+        bench.clock.now() + bench.model.drain_limit,
+    )
+    assert (other.reason, other.drain_until) == (StopReason.POD_EXITED, None)
+
+
+@pytest.mark.parametrize(("readable", "phase"), [(True, Phase.STOP_REQUIRED), (False, Phase.ACTIVE)])
+@on_bench
+async def test_a_removed_model_drains_unless_the_config_could_not_be_read(
+    bench: Bench, readable: bool, phase: Phase
+) -> None:
+    await bench.serve()
+    await passed(bench, await reconciler(bench, models={}, config_readable=readable))
+    assert bench.record().phase is phase
+
+
+@on_bench
+async def test_what_definitely_stopped_serving_is_stopped_after_its_startup_deadline(bench: Bench) -> None:
+    await bench.serve()
+    bench.prober.verdict = Verdict.NOT_READY
+    task = await reconciler(bench)
+    await passed(bench, task)
+    await bench.move(899.999)
+    await passed(bench, task)
+    assert bench.record().phase is Phase.ACTIVE
+    await bench.move(0.001)
+    await passed(bench, task)
+    assert bench.record().reason is StopReason.STOPPED_SERVING
+
+
+@on_bench
+async def test_what_serves_again_begins_that_time_anew(bench: Bench) -> None:
+    await bench.serve()
+    task = await reconciler(bench)
+    for verdict in (Verdict.NOT_READY, Verdict.READY, Verdict.NOT_READY):
+        bench.prober.verdict = verdict
+        await bench.move(600)
+        await passed(bench, task)
+    assert bench.record().phase is Phase.ACTIVE
+    assert bench.record().unready_since == bench.clock.now()
+
+
+@pytest.mark.parametrize(("newer", "phase"), [(1, Phase.DISOWNED), (0, Phase.STOP_REQUIRED), (-1, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_another_owner_s_tag_hands_over_or_is_reported(bench: Bench, newer: int, phase: Phase) -> None:
+    record = await bench.serve()
+    assert record.key is not None
+    tags = Tags(owner="stranger", epoch=record.epoch + newer)
+    bench.provider.put(bench.provider.described(record.key, tags=tags))
+    await passed(bench, await reconciler(bench))
+    assert bench.record().phase is phase
+    if phase is Phase.DISOWNED:
+        assert bench.duty().ending is Ending.TRANSFERRED
+    else:
+        assert (bench.record().reason, bench.duty().open) == (StopReason.OWNERSHIP_LOST, True)
+
+
+@on_bench
+async def test_vanished_tags_change_nothing(bench: Bench) -> None:
+    record = await bench.serve()
+    assert record.key is not None
+    bench.provider.put(bench.provider.described(record.key, tags=Tags()))
+    await passed(bench, await reconciler(bench))
+    assert bench.record().phase is Phase.ACTIVE
+
+
+@on_bench
+async def test_a_pass_without_news_writes_nothing(bench: Bench) -> None:
+    await bench.serve()
+    task = await reconciler(bench)
+    await passed(bench, task)
+    await bench.move(60)
+    before = bench.store.book
+    await passed(bench, task)
+    assert bench.store.book is before
+
+
+# Lost creates
+
+
+@on_bench
+async def test_what_a_lost_create_made_is_adopted_and_not_made_again(bench: Bench) -> None:
+    task = await reconciler(bench)
+    bench.provider.script.creates.append(Made.LOST_BUT_MADE)
+    await asked(bench, task)
+    await asked(bench, task)
+    (record,) = bench.store.book.live("qwen")
+    assert (creates(bench), record.phase) == (1, Phase.REQUESTED)
+    assert record.key == bench.provider.resources[0].key
+
+
+@pytest.mark.parametrize("why", ["model removed", "stop asked for"])
+@on_bench
+async def test_what_a_lost_create_made_and_nobody_wants_is_owed_under_its_key(bench: Bench, why: str) -> None:
+    record = await bench.lose(made=True)
+    if why == "stop asked for":
+        await bench.require_stop(record)
+    await passed(bench, await reconciler(bench, models={}))
+    assert bench.record().phase is Phase.STOP_REQUIRED
+    assert (bench.duty().key, bench.duty().due) == (bench.provider.resources[0].key, True)
+
+
+@on_bench
+async def test_what_is_over_is_not_adopted(bench: Bench) -> None:
+    await bench.lose(made=True)
+    (seen,) = bench.provider.resources
+    bench.provider.put(replace(seen, state=ProviderState.TERMINATED))
+    await passed(bench, await reconciler(bench))
+    assert bench.record().phase is Phase.UNCERTAIN
+
+
+@pytest.mark.parametrize(("after_s", "alarms"), [(299.999, 0), (300, 1)])
+@on_bench
+async def test_a_create_that_stays_unresolved_is_alarmed_once(bench: Bench, after_s: float, alarms: int) -> None:
+    await bench.lose()
+    task = await reconciler(bench)
+    await bench.move(after_s)
+    await passed(bench, task)
+    await passed(bench, task)
+    assert len(bench.alarms("create-unresolved")) == alarms
+    assert len(await bench.events("alarm.raised")) == alarms
