@@ -11,11 +11,7 @@ import pytest
 
 from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.tasks.evidence_writer import EvidenceFile, EvidenceWriter
-from tests.tasks.world import Bench, on_bench
-
-
-async def at_once(work: Callable[[], Any]) -> Any:
-    return work()
+from tests.tasks.world import Bench, at_once, on_bench
 
 
 def on_a_disk_with(space: int) -> Any:

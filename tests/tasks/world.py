@@ -50,6 +50,11 @@ SCOPE: Final = Scope(provider="runpod", account="main")
 LAUNCH: Final = Launch(argv=("serve",))
 
 
+async def at_once(work: Callable[[], Any]) -> Any:
+    """Do what blocks on files here and now."""
+    return work()
+
+
 class ScriptedProber:
     """Says of each endpoint what it was told to say, and remembers when it was asked."""
 
