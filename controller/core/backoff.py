@@ -4,17 +4,27 @@ After failed starts a model is held; after a round of refusals the next round wa
 that a client that asks for ever cannot buy machines for ever (RP-32).
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 ROUND_GAP_MAX: Final = timedelta(minutes=5)
 
 
-def hold_span(failures: int, *, first: timedelta, most: timedelta) -> timedelta | None:
-    """How long a model is held after its `failures`-th failed start in a row; one fresh start is free."""
-    if failures < 2:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """How a model is held after failed starts: from which one in a row on, how long at first, how long at most."""
+
+    after: int = 2
+    first: timedelta = timedelta(minutes=10)
+    most: timedelta = timedelta(hours=6)
+
+
+def hold_span(failures: int, holding: Holding) -> timedelta | None:
+    """How long a model is held after its `failures`-th failed start in a row; `None`: it may start again at once."""
+    if failures < holding.after:
         return None
-    return min(first * (1 << min(failures - 2, 16)), most)
+    return min(holding.first * (1 << min(failures - holding.after, 16)), holding.most)
 
 
 def round_gap(rounds: int, *, first: timedelta) -> timedelta:

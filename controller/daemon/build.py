@@ -5,16 +5,18 @@ database's driver); `Daemon.run` keeps them going until it is cancelled. It adds
 simulation builds the same daemon on virtual time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import anyio
 
 from controller.clock import Clock, SystemClock
+from controller.core.backoff import Holding
 from controller.core.book import AccountTrust
-from controller.core.identity import Scope
+from controller.core.identity import Owner, Scope
 from controller.core.policy import HostingPolicy, LeaseExpiry, ModelPolicy
 from controller.core.view import View
 from controller.daemon.launches import Fleet, fleet
@@ -43,15 +45,19 @@ from controller.tasks.obligation_settler import ObligationSettler
 from controller.tasks.observer import Observer, Prober, Rules
 from controller.tasks.orphan_sweeper import OrphanSweeper
 from controller.tasks.reconciler import Charter, Reconciler
-from controller.transport import AsyncTransport
+from controller.transport import AsyncTransport, CallLimits
 from controller.upstreams.probe import open_prober
 
+CLOSE_LIMIT = timedelta(seconds=5)
 FAILURES_MAX = 8
 """A task that fails so often in a row ends the daemon; the unit starts it clean."""
 
 
 async def in_thread(work: Callable[[], object]) -> object:
     return await anyio.to_thread.run_sync(work)
+
+
+Closer = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +103,7 @@ class Daemon:
     evidence_writer: EvidenceWriter
     runners: list[Runner]
     started_at: datetime
-    closers: list[Callable[[], object]] = field(default_factory=list)
+    closers: list[Closer] = field(default_factory=list)
 
     @property
     def pulses(self) -> list[Pulse]:
@@ -119,12 +125,16 @@ class Daemon:
 
     async def close(self) -> None:
         """Bring the last evidence to the file and give the store back. Stops no machine."""
-        with anyio.move_on_after(5, shield=True):
-            await self.evidence_writer.close()
-        with anyio.move_on_after(5, shield=True):
+        async with AsyncExitStack() as stack:  # whatever fails, the rest is given back
+            stack.push_async_callback(self.store.close)
             for closer in self.closers:
-                await closer()  # type: ignore[misc]  # both are coroutines
-        await self.store.close()
+                stack.push_async_callback(_within_limit, closer)
+            await _within_limit(self.evidence_writer.close)
+
+
+async def _within_limit(work: Callable[[], object]) -> None:
+    with anyio.move_on_after(CLOSE_LIMIT.total_seconds(), shield=True):
+        await work()  # type: ignore[misc]  # all of them are coroutines
 
 
 async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Daemon:
@@ -143,30 +153,52 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Dae
         randomness=seams.randomness,
         creator=seams.creator,
     )
+    store.holding = Holding(after=policy.failed_starts_limit, first=policy.hold_first, most=policy.hold_max)
     run_id = f"c-{seams.randomness.token_hex(4)}"
     try:
         await store.write(lambda tx: _take_over(tx, settings, policy, mode, (run_id, key)))
     except BaseException:
         await store.close()
         raise
-    http = open_api(key=key, api_url=settings.written.runpod.api_url, transport=seams.transport)
+    world = _reach(settings, seams, policy=policy, owner=store.book.owner, key=key, parts=parts)
+    wiring = Wiring(settings=settings, seams=seams, mode=mode, policy=policy, models=models, run_id=run_id, fleet=parts)
+    daemon = wire(store, world.ports, wiring)
+    daemon.closers = world.closers
+    return daemon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _World:
+    """The ways to the outside, and how they are closed."""
+
+    ports: "Ports"
+    closers: list[Closer]
+
+
+def _reach(  # noqa: PLR0913 - everything that the outside is told of us
+    settings: Settings, seams: Seams, *, policy: HostingPolicy, owner: Owner, key: str, parts: Fleet
+) -> _World:
+    section = settings.written.runpod
+    http = open_api(key=key, api_url=section.api_url, transport=seams.transport, limit=policy.call_limit)
     account = Account(http, clock=seams.clock)
     namespace = Namespace(
         scope=Scope(provider=policy.provider, account=policy.account),
-        owner=store.book.owner,
-        prefix=settings.written.runpod.prefix,
-        foreign_prefixes=settings.written.runpod.foreign_prefixes,
-        proxy_url=settings.written.runpod.proxy_url,
+        owner=owner,
+        prefix=section.prefix,
+        foreign_prefixes=section.foreign_prefixes,
+        proxy_url=section.proxy_url,
+    )
+    prober = open_prober(
+        clock=seams.clock,
+        transport=seams.transport,
+        limits=CallLimits(whole=policy.probe_limit, body_bytes=policy.probe_bytes_max),
     )
     ports = Ports(
         reading=RunpodReading(account, namespace=namespace, models=parts.ordered.values()),
         writing=RunpodWriting(account, namespace=namespace, models=parts.ordered),
-        prober=open_prober(clock=seams.clock, transport=seams.transport),
+        prober=prober,
     )
-    wiring = Wiring(settings=settings, seams=seams, mode=mode, policy=policy, models=models, run_id=run_id, fleet=parts)
-    daemon = wire(store, ports, wiring)
-    daemon.closers = [http.aclose, ports.prober.aclose]  # type: ignore[attr-defined]  # the real prober closes
-    return daemon
+    return _World(ports=ports, closers=[http.aclose, prober.aclose])
 
 
 def _take_over(tx: Tx, settings: Settings, policy: HostingPolicy, mode: Mode, run: tuple[str, str]) -> None:

@@ -15,8 +15,6 @@ from controller.core.evidence import StopReason
 from controller.core.policy import HostingPolicy
 from controller.store.transaction import Tx
 
-HOLD_FIRST = timedelta(minutes=10)
-HOLD_MOST = timedelta(hours=6)
 KEPT = timedelta(days=1)
 UNTIMED = frozenset({StopReason.KEY_REFUSED, StopReason.UNPROTECTED, StopReason.SECRET_UNSUBSTITUTED})
 """Faults of the configuration: held until an operator or a changed config ends it (RP-30)."""
@@ -39,10 +37,10 @@ def note_success(tx: Tx, model: str) -> None:
 
 
 def note_failure(tx: Tx, record: Record, failure: Failure) -> None:
-    """A start came to nothing. The first is told; from the second in a row on the model is held."""
+    """A start came to nothing: those who waited are told, and from so many in a row on the model is held."""
     memory = tx.book.memory(record.model)
     failures = memory.failures + 1
-    span = hold_span(failures, first=HOLD_FIRST, most=HOLD_MOST)
+    span = hold_span(failures, tx.holding)
     held = replace(memory, failures=failures, failure=failure)
     if span is not None:
         until = None if record.reason in UNTIMED else tx.now + span

@@ -18,12 +18,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controller.clock import Clock
+from controller.core.backoff import Holding
 from controller.core.book import Book
 from controller.ids import Randomness
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
 from controller.store.errors import StoreDamaged, StoreError, StoreUnwritable
 from controller.store.load import load, trimmed
-from controller.store.transaction import Tx
+from controller.store.transaction import Moment, Tx
 
 WRITE_LIMIT: Final = timedelta(seconds=15)
 """Longer than SQLite waits for another process's lock; then the connection is given up and made anew."""
@@ -55,6 +56,8 @@ class Store:
         """A commit's end was not seen: what is on record is read anew before the next decision."""
         self._trim_at = clock.now() + TRIMMED_EVERY
         self.book: Book
+        self.holding = Holding()
+        """How models are held after failed starts; the composition root sets it from the policy."""
         self.unwritable_since: datetime | None = None
 
     @classmethod
@@ -144,7 +147,8 @@ class Store:
                 self.book, self._doubtful = self._load(connection), False
             clock_reads = self._clock.now()
             now = max(clock_reads, self.book.mark or clock_reads)
-            tx = Tx(connection, self.book, now=now, clock_reads=clock_reads, randomness=self._randomness)
+            moment = Moment(now=now, clock_reads=clock_reads, randomness=self._randomness, holding=self.holding)
+            tx = Tx(connection, self.book, moment)
             outcome = work(tx)
             if tx.book is not self.book:
                 tx.put_mark(self._next_mark(tx.now))

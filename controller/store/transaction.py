@@ -8,7 +8,7 @@ they tell.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Connection
 
 from controller.clock import to_ms
+from controller.core.backoff import Holding
 from controller.core.book import AccountTrust, Alarm, Book, ModelMemory
 from controller.core.crash_loop import Starts
 from controller.core.deployment import Create, Record
@@ -35,19 +36,28 @@ from controller.store.errors import Stale
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What a transaction is given from outside."""
+
+    now: datetime
+    clock_reads: datetime
+    """What the clock itself says: earlier than `now` where it went back behind what was witnessed (HC-32)."""
+    randomness: Randomness
+    holding: Holding
+
+
 class Tx:
     """One transaction. Lives inside one `Store.write` call and is never kept."""
 
-    def __init__(
-        self, connection: Connection, book: Book, *, now: datetime, clock_reads: datetime, randomness: Randomness
-    ) -> None:
+    def __init__(self, connection: Connection, book: Book, moment: Moment) -> None:
         self._connection = connection
         self._copied: set[str] = set()
         self.book = book
-        self.now = now
-        self.clock_reads = clock_reads
-        """What the clock itself says: earlier than `now` where it went back behind what was witnessed (HC-32)."""
-        self.randomness = randomness
+        self.now = moment.now
+        self.clock_reads = moment.clock_reads
+        self.randomness = moment.randomness
+        self.holding = moment.holding
 
     # What the decision rests on
 

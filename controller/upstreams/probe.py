@@ -55,8 +55,10 @@ class Probe:
     observed_at: datetime
 
 
-def open_prober(*, clock: Clock, transport: AsyncTransport | None = None) -> "HttpProber":
-    return HttpProber(Http("", user_agent=USER_AGENT, limits=PROBE_LIMITS, transport=transport), clock=clock)
+def open_prober(
+    *, clock: Clock, transport: AsyncTransport | None = None, limits: CallLimits = PROBE_LIMITS
+) -> "HttpProber":
+    return HttpProber(Http("", user_agent=USER_AGENT, limits=limits, transport=transport), clock=clock)
 
 
 class HttpProber:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from controller.core.backoff import hold_span, round_gap
+from controller.core.backoff import Holding, hold_span, round_gap
 
 S = timedelta(seconds=1)
 M = timedelta(minutes=1)
@@ -14,11 +14,16 @@ M = timedelta(minutes=1)
     ("failures", "held"), [(0, None), (1, None), (2, 10 * M), (3, 20 * M), (4, 40 * M), (7, 320 * M), (8, 360 * M)]
 )
 def test_a_hold_begins_at_the_second_failure_and_doubles_to_its_most(failures: int, held: timedelta | None) -> None:
-    assert hold_span(failures, first=10 * M, most=360 * M) == held
+    assert hold_span(failures, Holding()) == held
+
+
+def test_a_hold_begins_where_it_is_told_to() -> None:
+    holding = Holding(after=3, first=M, most=3 * M)
+    assert [hold_span(failures, holding) for failures in (2, 3, 4, 5)] == [None, M, 2 * M, 3 * M]
 
 
 def test_a_million_failures_are_held_no_longer_than_the_most() -> None:
-    assert hold_span(1_000_000, first=10 * M, most=360 * M) == 360 * M
+    assert hold_span(1_000_000, Holding()) == 360 * M
 
 
 @pytest.mark.parametrize(

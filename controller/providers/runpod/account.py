@@ -17,7 +17,7 @@ from controller import __version__
 from controller.clock import Clock
 from controller.providers.errors import HeldBack
 from controller.providers.runpod.wire import instant_of, said_at
-from controller.transport import Answer, AsyncTransport, Http
+from controller.transport import Answer, AsyncTransport, CallLimits, Http
 
 API_URL: Final = "https://api.runpod.io/v2"
 USER_AGENT: Final = f"gpuwarden/{__version__} (+controller)"
@@ -38,9 +38,13 @@ class Kind(StrEnum):
     STOP = "stop"
 
 
-def open_api(*, key: str, api_url: str = API_URL, transport: AsyncTransport | None = None) -> Http:
-    """The control plane's party. `api_url` is the one thing that tells an emulator from the real one."""
-    return Http(api_url, user_agent=USER_AGENT, bearer=key, transport=transport)
+def open_api(
+    *, key: str, api_url: str = API_URL, transport: AsyncTransport | None = None, limit: timedelta | None = None
+) -> Http:
+    """The control plane's party. `api_url` is the one thing that tells an emulator from the real one; `limit` is how
+    long one call may take."""
+    limits = None if limit is None else CallLimits(whole=limit)
+    return Http(api_url, user_agent=USER_AGENT, bearer=key, limits=limits, transport=transport)
 
 
 def key_digest(key: str, salt: str) -> str:
