@@ -175,7 +175,7 @@ class _World:
     closers: list[Closer]
 
 
-def _reach(  # noqa: PLR0913 - everything that the outside is told of us
+def _reach(
     settings: Settings, seams: Seams, *, policy: HostingPolicy, owner: Owner, key: str, parts: Fleet
 ) -> _World:
     section = settings.written.runpod
