@@ -29,7 +29,7 @@ from controller.emulators.runpod.control import pod_truth
 from controller.gateway.app import Gateway
 from controller.gateway.app import build as build_gateway
 from controller.gateway.config import GatewayConfig
-from controller.http1 import Outgoing
+from controller.http1 import Disconnected, Outgoing
 from controller.ids import SeededRandomness
 from controller.settings import load
 from controller.store.database import prepare
@@ -208,7 +208,10 @@ class World:
         pending = Pending()
 
         async def ask() -> None:
-            pending.answered = await asking
+            try:
+                pending.answered = await asking
+            except Disconnected:
+                pending.cut = True
 
         self.group.start_soon(ask)
         return pending
@@ -286,6 +289,8 @@ class Pending:
     """An answer that is awaited elsewhere."""
 
     answered: Answered | None = None
+    cut: bool = False
+    """It broke off before its end."""
 
     @property
     def done(self) -> bool:
