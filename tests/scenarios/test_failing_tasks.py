@@ -6,7 +6,6 @@ told.
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, Final
 
 import anyio
@@ -14,9 +13,8 @@ import httpx
 import pytest
 
 from controller.api.client import Problem
-from controller.daemon.build import Daemon
 from controller.supervision import GaveUp
-from tests.scenarios.world import Box, World, scenario
+from tests.scenarios.world import Box, World, sabotage, scenario
 
 DELETE: Final = {"method": "DELETE", "path": "/v2/pods/*"}
 
@@ -82,19 +80,6 @@ def test_stop_of_one_pod_that_fails_in_any_way_holds_up_no_other(arrange: Callab
             assert duty.stop_attempts >= 3
 
     scenario(play)
-
-
-def sabotage(daemon: Daemon, name: str, *, times: int, error: Callable[[], BaseException]) -> None:
-    (task,) = [runner.task for runner in daemon.runners if runner.task.name == name]
-    real, left = task.run_pass, [times]
-
-    async def failing() -> datetime | None:
-        if left[0] > 0:
-            left[0] -= 1
-            raise error()
-        return await real()
-
-    task.run_pass = failing  # type: ignore[method-assign]
 
 
 TASKS: Final = [

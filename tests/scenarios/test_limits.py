@@ -155,3 +155,19 @@ def test_limit_that_would_mean_for_ever_is_refused_with_its_name(key: str, wrong
             pass
 
     scenario(play)
+
+
+def test_failed_starts_hold_the_model_as_configured() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", policy='failed_starts_limit = 1\nhold_first = "30m"')
+        async with world.box() as box:
+            await box.chat(world)
+            await world.until(lambda: not box.daemon.store.book.live(), within=100)
+            told = await box.chat(world)
+            assert (told.status, told.error["code"]) == (503, "model_blocked")
+            memory = box.daemon.store.book.memory("m1")
+            assert memory.hold_until is not None and memory.failure is not None
+            assert (memory.hold_until - memory.failure.at).total_seconds() == 1800
+            assert len(world.creates()) == 1
+
+    scenario(play, ready_seconds=1e6, upstream={"crash_every_seconds": 40})

@@ -6,7 +6,7 @@ Waiters, duties, epochs and evidence do; leases are taken anew, and nothing is s
 import anyio
 
 from controller.core.lifecycle import Phase
-from tests.scenarios.world import Pending, World, scenario, seconds
+from tests.scenarios.world import Pending, World, sabotage, scenario, seconds
 
 
 def test_restart_in_the_middle_of_a_cold_start_loses_no_waiter_and_starts_nothing_twice() -> None:
@@ -99,6 +99,25 @@ def test_pause_longer_than_the_lease_ends_in_new_leases_and_no_stop() -> None:
             await world.until(lambda: not world.alive(), within=400)
 
     scenario(play, token_rate=1)
+
+
+def test_stop_that_fell_due_in_a_pause_leaves_under_a_new_lease_only() -> None:
+    """The lease keeper fails for a while after the pause: until it has been, no stop may leave."""
+
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            await box.chat(world)
+            await world.at(100)
+            (record,) = box.daemon.store.book.live()
+            sabotage(box.daemon, "lease_keeper", times=4, error=lambda: RuntimeError("planted"))
+            world.clock.ahead += seconds(400)
+            await world.until(lambda: not world.alive(), within=120)
+            await anyio.sleep(1)
+            assert {line["reason"] for line in world.events("obligation.due")} == {"idle"}
+            assert [line["epoch"] > record.epoch for line in world.events("stop.submitted")] == [True]
+
+    scenario(play)
 
 
 def test_restart_with_a_lease_of_the_former_run_still_live_takes_it_over() -> None:

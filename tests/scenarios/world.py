@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -371,6 +371,20 @@ def _only(problem: BaseException) -> BaseException:
     while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
         problem = problem.exceptions[0]
     return problem
+
+
+def sabotage(daemon: Daemon, name: str, *, times: int, error: Callable[[], BaseException]) -> None:
+    """Let the next passes of one task fail."""
+    (task,) = [runner.task for runner in daemon.runners if runner.task.name == name]
+    real, left = task.run_pass, [times]
+
+    async def failing() -> datetime | None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise error()
+        return await real()
+
+    task.run_pass = failing  # type: ignore[method-assign]
 
 
 def seconds(value: float) -> timedelta:
