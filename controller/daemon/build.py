@@ -175,9 +175,7 @@ class _World:
     closers: list[Closer]
 
 
-def _reach(
-    settings: Settings, seams: Seams, *, policy: HostingPolicy, owner: Owner, key: str, parts: Fleet
-) -> _World:
+def _reach(settings: Settings, seams: Seams, *, policy: HostingPolicy, owner: Owner, key: str, parts: Fleet) -> _World:
     section = settings.written.runpod
     http = open_api(key=key, api_url=section.api_url, transport=seams.transport, limit=policy.call_limit)
     account = Account(http, clock=seams.clock)
