@@ -6,9 +6,10 @@ registered here and replaced wherever it turns up, tracebacks included.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 # structlog takes rich for tracebacks wherever that is installed: 5 MB and 0.1 s for what no daemon shows (measured,
 # November 2026). Hidden for the moment of the import, it does without.
@@ -92,7 +93,7 @@ TALKATIVE: Final = ("httpx", "alembic", "uvicorn")
 
 def configure(level: str = "info", *, stream: TextIO | None = None) -> None:
     """Once, by a composition root. Raises KeyError for a level that there is not."""
-    target = stream or sys.stdout
+    target = stream or cast(TextIO, _Unfailing(sys.stdout))
     structlog.configure(
         processors=[*_steps(), _writer(target)],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -100,6 +101,36 @@ def configure(level: str = "info", *, stream: TextIO | None = None) -> None:
         cache_logger_on_first_use=False,
     )
     _take_in_logging(level, target)
+
+
+class _Unfailing:
+    """A stream that nobody may read any more: what cannot be said must not stop what is being done."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except (OSError, ValueError) as problem:
+            self._lost(problem)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except (OSError, ValueError) as problem:
+            self._lost(problem)
+
+    def _lost(self, problem: Exception) -> None:
+        """A reader that left does not come back; Python would try once more at its end, and fail with 120."""
+        if isinstance(problem, BrokenPipeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
 
 
 def _take_in_logging(level: str, target: TextIO) -> None:

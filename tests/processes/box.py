@@ -34,7 +34,7 @@ START_LIMIT = 20.0
 CONFIG = """
 name = "acme-test"
 usd_per_day = 50
-state_dir = "{folder}/state"
+state_dir = "{state}"
 log_level = "info"
 
 [runpod]
@@ -53,6 +53,8 @@ settle = "10s"
 orphan_grace = "10s"
 stream_lease = "3s"
 stream_lease_renewal = "500ms"
+stop_again_after = "2s"
+stop_backoff_max = "2s"
 round_gap = "1s"
 starts_per_hour = 100
 starts_per_day = 100
@@ -92,15 +94,12 @@ class Box:
         self.folder = folder
         self.children: list[Child] = []
         self.provider = ""
+        self.state = folder / "state"
         self.gateway_port = free_port()
         self._pool = Pool()
         self._http = httpx.AsyncClient(timeout=10, trust_env=False)
 
     # Places
-
-    @property
-    def state(self) -> Path:
-        return self.folder / "state"
 
     @property
     def store(self) -> Path:
@@ -134,7 +133,7 @@ class Box:
             (keys / name).write_text(value)
             (keys / name).chmod(0o600)
         text = CONFIG.format(
-            folder=self.folder,
+            state=self.state,
             provider=provider or self.provider,
             gateway=self.gateway_port,
             gateway_extra=gateway,
@@ -160,10 +159,11 @@ class Box:
 
     # Processes
 
-    def spawn(self, name: str, *words: str, **environment: str) -> Child:
-        output = self.folder / f"{len(self.children)}-{name}.log"
+    def spawn(self, name: str, *words: str, output: int | None = None, **environment: str) -> Child:
+        """`output` is a descriptor for its words, instead of a file."""
+        log = self.folder / f"{len(self.children)}-{name}.log"
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("GPUWARDEN_")}
-        child = Child(name, list(words), output=output, environment=inherited | environment)
+        child = Child(name, list(words), log=log, output=output, environment=inherited | environment)
         self.children.append(child)
         return child
 
@@ -176,10 +176,11 @@ class Box:
         await self.order(usual | settings)
         return child
 
-    async def run_daemon(self, **environment: str) -> Child:
+    async def run_daemon(self, *, output: int | None = None) -> Child:
         """Until systemd would take it for ready."""
         with notify_socket(self.folder / "notify.sock") as told:
-            child = self.spawn("daemon", "run", "--config", str(self.config), NOTIFY_SOCKET=told.name, **environment)
+            words = ("run", "--config", str(self.config))
+            child = self.spawn("daemon", *words, output=output, NOTIFY_SOCKET=told.name)
             await until(lambda: told.said("READY=1") or not child.running, within=START_LIMIT, what="READY")
         assert child.running, child.text()
         return child

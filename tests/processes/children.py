@@ -28,14 +28,16 @@ LOOK_EVERY = 0.01
 class Child:
     """One running command."""
 
-    def __init__(self, name: str, words: list[str], *, output: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, words: list[str], *, log: Path, output: int | None, environment: Mapping[str, str]
+    ) -> None:
         self.name = name
-        self.output = output
-        with output.open("wb") as opened:
+        self.log = log
+        with log.open("wb") as opened:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", TETHERED.format(parent=os.getpid()), *words],
                 stdin=subprocess.DEVNULL,
-                stdout=opened,
+                stdout=opened if output is None else output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 env=dict(environment),
@@ -50,7 +52,7 @@ class Child:
         return self._process.poll() is None
 
     def text(self) -> str:
-        return self.output.read_text(errors="replace")
+        return self.log.read_text(errors="replace")
 
     def signal(self, number: int) -> None:
         """To the process itself, by its id."""

@@ -30,6 +30,19 @@ async def test_a_missing_provider_key_is_such_a_config() -> None:
         assert f"{world.folder}/keys/runpod: the account's key is missing; " in ran.err
 
 
+async def test_with_something_owed_a_config_that_is_no_toml_still_names_its_folder() -> None:
+    async with box() as world:
+        world.state = world.folder / "elsewhere"
+        world.configure()
+        world.migrated()
+        daemon = await world.run_daemon()
+        await world.serving()
+        await daemon.kill()
+        world.config.write_text(world.config.read_text() + "\n[models.m2\n")
+        await world.run_daemon()
+        assert (await world.status())["mode"] == "stop-only"
+
+
 async def test_with_something_owed_it_stops_that_and_creates_nothing() -> None:
     async with box() as world:
         daemon = await world.run_daemon()

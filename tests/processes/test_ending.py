@@ -94,6 +94,21 @@ async def test_a_second_signal_ends_it_at_once() -> None:
             assert await daemon.ended(within=2) == 1
 
 
+async def test_it_ends_in_time_though_the_store_cannot_be_written_and_keeps_what_is_owed() -> None:
+    async with box() as world:
+        daemon = await world.run_daemon()
+        await world.fault({"hang": 120}, path="/v2/*")
+        await world.start_model()
+        await world.marked()
+        with world.write_lock():
+            daemon.signal(signal.SIGTERM)
+            assert await daemon.ended(within=20) == 0
+        assert len(world.open_duties()) == 1
+        await world.clear_faults()
+        await world.run_daemon()
+        assert (await world.model())["phase"] == "uncertain"
+
+
 async def _ends(words: str) -> bool:
     return '"event": "stopping"' in words
 

@@ -22,6 +22,7 @@ class Stream:
     def __init__(self) -> None:
         self.pieces = 0
         self.ended = False
+        self.cut = False
         self.error: str | None = None
 
     async def take(self, world: Box) -> None:
@@ -35,8 +36,11 @@ class Stream:
             httpx.AsyncClient(timeout=60, trust_env=False) as client,
             client.stream("POST", f"{world.address}/chat/completions", json=body) as answer,
         ):
-            async for line in answer.aiter_lines():
-                self._line(line)
+            try:
+                async for line in answer.aiter_lines():
+                    self._line(line)
+            except httpx.RemoteProtocolError:
+                self.cut = True
         self.ended = True
 
     def _line(self, line: str) -> None:
