@@ -49,12 +49,22 @@ def _stop_only(config: Path, environment: Mapping[str, str], problems: ConfigPro
 
 def _store_beside(config: Path, environment: Mapping[str, str]) -> Path:
     """Where the store would be, as far as the config can still tell."""
-    try:
-        written = tomllib.loads(config.read_text()).get("state_dir")
-    except (OSError, ValueError):
-        written = None
-    named = environment.get("GPUWARDEN_STATE_DIR", written)
+    named = environment.get("GPUWARDEN_STATE_DIR", _named_in(config))
     return places(named if isinstance(named, str) else None, config, environment).store
+
+
+def _named_in(config: Path) -> object:
+    """The folder that the file names; from that line alone where the whole is no TOML."""
+    try:
+        text = config.read_text()
+    except (OSError, ValueError):
+        return None
+    for part in (text, *(line for line in text.splitlines() if line.lstrip().startswith("state_dir"))):
+        try:
+            return tomllib.loads(part).get("state_dir")
+        except ValueError:
+            continue
+    return None
 
 
 def _accepted_while_owing(store: Path) -> str | None:

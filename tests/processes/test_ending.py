@@ -97,9 +97,10 @@ async def test_a_second_signal_ends_it_at_once() -> None:
 async def test_it_ends_in_time_though_the_store_cannot_be_written_and_keeps_what_is_owed() -> None:
     async with box() as world:
         daemon = await world.run_daemon()
-        await world.fault({"hang": 120}, path="/v2/*")
+        await world.fault({"hang": 120}, method="POST", path="/v2/pods")
         await world.start_model()
         await world.marked()
+        await world.fault({"hang": 120}, path="/v2/*")
         with world.write_lock():
             daemon.signal(signal.SIGTERM)
             assert await daemon.ended(within=20) == 0
