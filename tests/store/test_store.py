@@ -95,17 +95,23 @@ async def test_a_write_that_changes_nothing_leaves_the_mark_alone(tmp_path: Path
 
 
 async def test_a_cancelled_caller_loses_neither_the_commit_nor_the_connection(tmp_path: Path) -> None:
+    begun: list[str] = []
+
+    def begin(tx: Tx, slot: int) -> None:
+        begun.append(declare(tx, f"q{slot}", slot=slot, policy=MANY).record.id)
+
     async with opened(tmp_path, HandClock()) as store:
-        for attempt in range(8):
-            with anyio.CancelScope() as scope:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(store.write, partial(declare, name=f"q-{attempt}", slot=attempt, policy=MANY))
-                    for _ in range(attempt):
-                        await anyio.lowlevel.checkpoint()
-                    scope.cancel()
-        await store.write(lambda tx: declare(tx, "last", policy=MANY))
-        assert await count(store, "deployments") == len(store.book.records)
-        assert "last" in store.book.records
+        for slot in range(12):
+            async with anyio.create_task_group() as group:
+                group.start_soon(store.write, partial(begin, slot=slot))
+                for _ in range(3 * slot):
+                    await anyio.lowlevel.checkpoint()
+                while slot % 2 and len(begun) <= slot // 2:  # every second caller goes away in the middle for sure
+                    await anyio.lowlevel.checkpoint()
+                group.cancel_scope.cancel()
+        assert len(begun) >= 6
+        assert set(store.book.records) == set(begun)
+        assert await count(store, "deployments") == len(begun)
 
 
 async def test_writers_at_once_take_turns(tmp_path: Path) -> None:
@@ -190,19 +196,18 @@ async def test_a_file_that_became_read_only_is_told(tmp_path: Path) -> None:
 
 async def test_a_commit_whose_end_was_not_seen_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(tmp_path, HandClock()) as store:
-        real = store._write
+        real, before = store._write, store.book
 
         async def cut_off(work: Any) -> Any:
             await real(work)
             store.book = before
-            await anyio.sleep_forever()
+            await store._failed()
+            raise StoreUnwritable("cut off after the commit")
 
-        before = store.book
         monkeypatch.setattr(store, "_write", cut_off)
         with pytest.raises(StoreUnwritable):
-            await store.write(declare, limit=SOON)
+            await store.write(declare)
         monkeypatch.undo()
-        assert store.book is before
         await store.write(lambda tx: declare(tx, "qwen-2", slot=1))
         assert set(store.book.records) == {"qwen-1", "qwen-2"}
         assert await count(store, "evidence") == store.book.seq_latest
