@@ -90,7 +90,7 @@ def status(
     """What runs, what it costs, and what is owed."""
     from controller.cli import reading
 
-    return reading.status(_settings(config), alias=alias, as_json=as_json, now=_now())
+    return reading.status(_reaching(config), alias=alias, as_json=as_json, now=_now())
 
 
 @app.command(rich_help_panel=EVERYDAY)
@@ -149,7 +149,7 @@ def explain(alias: Alias, config: ConfigOption = None, as_json: JsonOption = Fal
     """Why a model is as it is, and what happens next."""
     from controller.cli import reading
 
-    return reading.explain(_settings(config), alias=alias, as_json=as_json, now=_now())
+    return reading.explain(_reaching(config), alias=alias, as_json=as_json, now=_now())
 
 
 @app.command(rich_help_panel=TROUBLE)
@@ -161,7 +161,7 @@ def owed(
     """Every duty to stop something that is not proven yet."""
     from controller.cli import reading
 
-    return reading.owed(_settings(config), every=every, as_json=as_json, now=_now())
+    return reading.owed(_reaching(config), every=every, as_json=as_json, now=_now())
 
 
 @app.command("confirm-stopped", rich_help_panel=TROUBLE)
@@ -221,7 +221,7 @@ def evidence(
     if context.invoked_subcommand is not None:
         context.obj = config
         return Exit.OK
-    settings = _settings(config)
+    settings = _reaching(config)
     if follow:
         return _awaited(partial(recorded.follow, settings, lines=lines, as_json=as_json))
     return _awaited(partial(recorded.show, settings, lines=lines, as_json=as_json))
@@ -232,7 +232,7 @@ def evidence_verify(context: typer.Context, config: ConfigOption = None, as_json
     """Prove that no line was changed, removed or put in."""
     from controller.cli import evidence as recorded
 
-    return _awaited(partial(recorded.verify, _settings(config or context.obj), as_json=as_json))
+    return _awaited(partial(recorded.verify, _reaching(config or context.obj), as_json=as_json))
 
 
 @app.command(rich_help_panel=ADMIN)
@@ -287,6 +287,12 @@ def _settings(config: Path | None) -> "Settings":
     return settings_of(config)
 
 
+def _reaching(config: Path | None) -> "Settings":
+    from controller.cli.link import settings_to_reach
+
+    return settings_to_reach(config)
+
+
 def _now() -> datetime:
     from controller.clock import SystemClock
 
@@ -312,4 +318,4 @@ def _awaited(act: Callable[[], Awaitable[Exit | None]]) -> Exit:
 def _conversed(config: Path | None, act: "Callable[[Daemon], Awaitable[Exit]]") -> Exit:
     from controller.cli.link import asked
 
-    return asked(_settings(config), act)
+    return asked(_reaching(config), act)

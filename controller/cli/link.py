@@ -16,8 +16,9 @@ import anyio
 
 from controller.api.client import DaemonClient, Problem, Unreachable
 from controller.cli.exits import Exit, Failure, exit_of
+from controller.cli.output import say
 from controller.http1 import Pool
-from controller.settings import Settings, find_config, load
+from controller.settings import ConfigProblems, Settings, find_config, load
 
 Body = dict[str, Any]
 T = TypeVar("T")
@@ -61,6 +62,21 @@ class Link:
 def settings_of(config: Path | None) -> Settings:
     """Raises ConfigProblems."""
     return load(find_config(config, os.environ), os.environ)
+
+
+def settings_to_reach(config: Path | None) -> Settings:
+    """The same for those who only have to find the daemon: a config that went bad must not hide what is owed."""
+    path = find_config(config, os.environ)
+    try:
+        return load(path, os.environ)
+    except ConfigProblems as problems:
+        from controller.daemon.modes import last_accepted  # all of the daemon, for the one call in a thousand
+
+        found = last_accepted(path, os.environ)
+        if found is None:
+            raise
+        say(f"{problems}\nthe last config that was accepted is used")
+        return found
 
 
 def asked(settings: Settings, ask: Callable[[Daemon], Awaitable[T]]) -> T:

@@ -38,13 +38,19 @@ def decide(config: Path, environment: Mapping[str, str]) -> Decided:
 
 
 def _stop_only(config: Path, environment: Mapping[str, str], problems: ConfigProblems) -> Decided:
-    accepted = _accepted_while_owing(_store_beside(config, environment))
-    if accepted is None:
+    settings = last_accepted(config, environment)
+    if settings is None:
         raise problems
-    settings = load_accepted(accepted, environment)
     settings.runpod_key()
     words = tuple(str(problem) for problem in problems.problems)
     return Decided(settings=settings, mode=Mode(stop_only=True, config_readable=False, problems=words))
+
+
+def last_accepted(config: Path, environment: Mapping[str, str]) -> Settings | None:
+    """What the store beside a bad config keeps of a good one, while something is owed. Raises ConfigProblems where
+    that cannot be read back."""
+    accepted = _accepted_while_owing(_store_beside(config, environment))
+    return None if accepted is None else load_accepted(accepted, environment)
 
 
 def _store_beside(config: Path, environment: Mapping[str, str]) -> Path:

@@ -82,14 +82,16 @@ async def test_a_machine_that_serves_is_kept_by_a_daemon_that_only_stops() -> No
         assert len(await world.alive()) == 1
 
 
-async def test_the_status_command_shows_a_daemon_that_only_stops_although_its_own_config_is_bad() -> None:
+async def test_commands_find_a_daemon_that_only_stops_although_the_config_is_bad_for_them_too() -> None:
     async with box() as world:
         daemon = await world.run_daemon()
         await world.serving()
         await daemon.kill()
-        good = world.config.read_text()
         world.break_config()
         await world.run_daemon()
-        world.config.write_text(good)
         shown = await world.cli("status")
-        assert "stop-only" in shown.out and "usd_per_day = -1" in shown.out
+        assert (shown.code, "stop-only" in shown.out, "usd_per_day = -1" in shown.out) == (0, True, True)
+        assert len((await world.cli("owed", "--json")).json["obligations"]) == 1
+        assert (await world.cli("stop", "m1", "--now")).code == 0
+        assert await world.alive() == []
+        assert (await world.cli("status")).code == 78  # nothing is owed any more
