@@ -71,7 +71,7 @@ def test_stop_of_one_pod_that_fails_in_any_way_holds_up_no_other(arrange: Callab
             await world.until(lambda: len(world.alive()) == 1, within=310)
             assert world.alive()[0]["id"] == first["id"]
             assert world.now_s <= 365
-            await world.at(800)
+            await world.at(520)
             now = world.clock.now()
             assert not [pulse.name for pulse in box.daemon.pulses if pulse.silent(now)]
             assert [pulse.failures for pulse in box.daemon.pulses] == [0] * len(box.daemon.pulses)

@@ -61,7 +61,7 @@ def test_lost_create_stays_owed_and_alarmed_while_no_listing_is_complete(listing
             assert "create-unresolved" in alarms(box.daemon)
             await world.at(900)
             world.soon(box.chat(world))
-            await world.at(3600)
+            await world.at(1300)
             (duty,) = box.daemon.store.book.obligations.values()
             assert duty.open and duty.key is None
             assert len(world.creates()) == 1

@@ -99,7 +99,7 @@ def test_young_pod_of_another_installation_is_never_claimed_by_itself() -> None:
         async with world.daemon() as daemon:
             env = world.ours(daemon, installation="0123456789abcdef")
             world.emulator.put_pod({"name": "gpuwarden-m1-r0123456789abcdef", "env": env})
-            await world.at(3 * 3600)
+            await world.at(2 * 3600)
             assert world.deletes() == []
             assert {sighting.whose for sighting in daemon.store.book.sightings.values()} == {Whose.COPIED}
 
@@ -230,7 +230,7 @@ def test_account_key_that_leads_elsewhere_discharges_nothing() -> None:
         async with world.box() as box:
             assert "account-changed" in alarms(box)
             began_at = world.now_s
-            await world.at(began_at + 3600)
+            await world.at(began_at + 1200)
             assert world.events("obligation.discharged") == []
             refused = await box.chat(world, "m1", prefer="wait=0")
             assert (refused.status, len(world.creates())) == (503, 2)

@@ -66,7 +66,7 @@ def test_stop_that_stays_without_effect_is_alarmed_after_300_seconds_and_asked_f
             assert not [name for name, _ in box.daemon.store.book.alarms if name == "stop-unproven"]
             await world.at(first_at + 301)
             assert [name for name, _ in box.daemon.store.book.alarms] == ["stop-unproven"]
-            await world.at(first_at + 900)
+            await world.at(first_at + 600)
             asked = [call["s"] for call in world.deletes()]
             assert max(later - earlier for earlier, later in pairwise(asked)) <= 100
             world.emulator.clear_faults()
