@@ -19,7 +19,6 @@ from tests.daemon.world import built, owe, write_config
 from tests.support.loop_clock import HandClock
 from tests.tasks.world import Bench, at_once, on_bench
 
-
 TASKS = {path.stem for path in (Path(__file__).parents[2] / "controller/tasks").glob("*.py")} - {"__init__", "executor"}
 
 

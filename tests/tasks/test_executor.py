@@ -389,7 +389,7 @@ async def test_no_stop_leaves_under_a_lease_that_expired(
     duty = await owed(bench)
     await bench.move(age_s)
     if unwritable:
-        bench.break_store()
+        bench.lock_store()
     (await bench.executor()).stop(duty)
     await bench.settle()
     assert bench.provider.calls["stop"] == sent
@@ -402,7 +402,7 @@ async def test_no_stop_leaves_under_an_older_epoch(bench: Bench, unwritable: boo
     lease = bench.store.book.leases[bench.record().id]
     await bench.store.write(lambda tx: tx.put_lease(replace(lease, epoch=tx.next_epoch())))
     if unwritable:
-        bench.break_store()
+        bench.lock_store()
     (await bench.executor()).stop(duty)
     await bench.settle()
     assert bench.provider.calls["stop"] == 0
@@ -413,7 +413,7 @@ async def test_no_stop_leaves_under_an_older_epoch(bench: Bench, unwritable: boo
 async def test_no_stop_leaves_for_what_another_owner_took(bench: Bench, unwritable: bool) -> None:
     duty = await bench.require_stop(await bench.serve(), StopReason.OWNERSHIP_LOST)
     if unwritable:
-        bench.break_store()
+        bench.lock_store()
     (await bench.executor()).stop(duty)
     await bench.settle()
     assert (bench.provider.calls["stop"], bench.duty().open) == (0, True)

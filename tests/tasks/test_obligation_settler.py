@@ -14,6 +14,7 @@ from controller.providers.fake.adapter import Ended, Looked
 from controller.store import deployments
 from controller.store.errors import StoreUnwritable
 from controller.store.transaction import Tx
+from controller.tasks.executor import Executor
 from controller.tasks.obligation_settler import ObligationSettler
 from tests.tasks.world import Bench, on_bench
 
@@ -184,10 +185,14 @@ async def test_a_read_that_says_terminated_is_proof_alone(bench: Bench) -> None:
 
 
 @on_bench
-async def test_what_another_owner_took_is_never_stopped_and_stays_owed(bench: Bench) -> None:
+async def test_what_another_owner_took_is_never_stopped_nor_asked_to_be_and_stays_owed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await bench.require_stop(await bench.serve(), StopReason.OWNERSHIP_LOST)
-    await passed(bench, await settler(bench), times=10, every_s=60)
-    assert (bench.provider.calls["stop"], bench.duty().due) == (0, True)
+    task, asked = await settler(bench), []
+    monkeypatch.setattr(Executor, "stop", lambda _, duty: asked.append(duty))
+    await passed(bench, task, times=10, every_s=60)
+    assert (asked, bench.provider.calls["stop"], bench.duty().due) == ([], 0, True)
 
 
 # Drains

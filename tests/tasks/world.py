@@ -31,6 +31,7 @@ from controller.providers.fake.adapter import FakeProvider
 from controller.providers.writing import CreateAccepted, Launch, Order
 from controller.store import deployments, duties, restoring
 from controller.store.deployments import Declaration, Planned
+from controller.store.errors import StoreUnwritable
 from controller.store.outbox import lines_after
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLease, StreamLeases
@@ -247,6 +248,14 @@ class Bench:
     def break_store(self) -> None:
         """From now on no transaction that changes anything can be committed; reading goes on."""
         self._sql("CREATE TRIGGER full BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'scripted: disk full'); END")
+
+    def lock_store(self) -> None:
+        """From now on no transaction can begin, so that none can refuse anything either."""
+
+        async def locked(*_: object, **__: object) -> None:
+            raise StoreUnwritable("scripted: database is locked")
+
+        vars(self.store)["write"] = locked
 
     def mend_store(self) -> None:
         self._sql("DROP TRIGGER full")
