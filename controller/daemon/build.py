@@ -249,23 +249,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     clock, policy, models = wiring.seams.clock, wiring.policy, wiring.models
     view: Cell[View] = Cell(View(interval=policy.listing_fast))
     wants, leases = Wants(), StreamLeases(lifetime=policy.stream_lease)
-    executor = Executor(
-        Means(
-            store=store,
-            writing=ports.writing,
-            policy=policy,
-            holder=wiring.run_id,
-            launches=wiring.fleet.launches,
-        )
-    )
-    charter = Charter(
-        policy=policy,
-        models=models,
-        holder=wiring.run_id,
-        randomness=wiring.seams.randomness,
-        stop_only=wiring.mode.stop_only,
-        config_readable=wiring.mode.config_readable,
-    )
+    executor, charter = Executor(_means(store, ports, wiring)), _charter(wiring)
     reconciler = Reconciler(store=store, view=view, wants=wants, executor=executor, clock=clock, charter=charter)
     reaper = IdleReaper(store=store, stream_leases=leases, clock=clock, policy=policy, models=models)
     settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
@@ -284,10 +268,6 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         writer,
     ]
     now = clock.now()
-    runners = [
-        Runner(task=task, wake=Wake(), pulse=Pulse(name=task.name, period=task.period, last_pass_at=now))
-        for task in tasks
-    ]
     daemon = Daemon(
         settings=wiring.settings,
         mode=wiring.mode,
@@ -304,9 +284,34 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         idle_reaper=reaper,
         settler=settler,
         evidence_writer=writer,
-        runners=runners,
+        runners=[_runner(task, now) for task in tasks],
         started_at=now,
     )
     store.on_change(daemon.ring)
     view.on_change(daemon.ring)
     return daemon
+
+
+def _means(store: Store, ports: Ports, wiring: Wiring) -> Means:
+    return Means(
+        store=store,
+        writing=ports.writing,
+        policy=wiring.policy,
+        holder=wiring.run_id,
+        launches=wiring.fleet.launches,
+    )
+
+
+def _charter(wiring: Wiring) -> Charter:
+    return Charter(
+        policy=wiring.policy,
+        models=wiring.models,
+        holder=wiring.run_id,
+        randomness=wiring.seams.randomness,
+        stop_only=wiring.mode.stop_only,
+        config_readable=wiring.mode.config_readable,
+    )
+
+
+def _runner(task: Task, now: datetime) -> Runner:
+    return Runner(task=task, wake=Wake(), pulse=Pulse(name=task.name, period=task.period, last_pass_at=now))

@@ -9,56 +9,20 @@ import pytest
 
 from controller.core.deployment import CreateAnswer
 from controller.core.evidence import StopReason
-from controller.core.identity import ResourceKey
 from controller.core.lifecycle import Phase
-from controller.core.obligation import Ending, Obligation, StopAnswer
-from controller.providers.fake.adapter import Ended, Made
+from controller.core.obligation import Ending
+from controller.providers.fake.adapter import Made
 from controller.providers.writing import (
     CreateAccepted,
     CreateOutcome,
     CreateRejected,
     Order,
     RejectedFor,
-    StopOutcome,
-    StopRefused,
-    Writing,
 )
 from controller.store.errors import StoreUnwritable
 from controller.store.store import Store
 from tests.tasks.world import Bench, on_bench
-
-
-class Port:
-    """The provider's writing port with something done before each call."""
-
-    idempotent = False
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self.before_create: Callable[[Order], object] = lambda order: None
-        self.before_stop: Callable[[ResourceKey], object] = lambda key: None
-        self.hangs = False
-        self.created: list[str] = []
-        self.stopped_s: list[float] = []
-
-    async def create(self, order: Order) -> CreateOutcome:
-        self.created.append(order.offer)
-        self.before_create(order)
-        if self.hangs:
-            await anyio.sleep_forever()
-        return await self._bench.provider.create(order)
-
-    async def stop(self, key: ResourceKey) -> StopOutcome:
-        self.stopped_s.append(anyio.current_time())
-        self.before_stop(key)
-        if self.hangs:
-            await anyio.sleep_forever()
-        return await self._bench.provider.stop(key)
-
-
-def broken(*_: object) -> None:
-    raise RuntimeError("scripted")
-
+from tests.tasks.writing import Port, broken
 
 # Creates
 
@@ -319,156 +283,3 @@ async def test_a_create_that_was_asked_for_and_not_marked_before_the_end_does_no
     executor.shut()
     await bench.settle()
     assert bench.provider.calls["create"] == 0
-
-
-# Stops
-
-
-async def owed(bench: Bench) -> Obligation:
-    return await bench.require_stop(await bench.serve())
-
-
-@on_bench
-async def test_a_stop_is_on_record_before_it_leaves_and_its_answer_after(bench: Bench) -> None:
-    port, duty, in_flight = Port(bench), await owed(bench), []
-    port.before_stop = lambda key: in_flight.append(bench.duty().stop_in_flight)
-    (await bench.executor(writing=port)).stop(duty)
-    await bench.settle()
-    after = bench.duty()
-    assert in_flight == [True]
-    assert (after.stop_attempts, after.stop_answer, after.open) == (1, StopAnswer.ACCEPTED, True)
-
-
-@pytest.mark.parametrize(
-    ("fate", "answer"),
-    [
-        (Ended.REFUSED, StopAnswer.REFUSED),
-        (Ended.LOST_BUT_DONE, StopAnswer.UNKNOWN),
-        (Ended.LOST_NOT_DONE, StopAnswer.UNKNOWN),
-    ],
-)
-@on_bench
-async def test_another_answer_to_a_stop_keeps_it_owed(bench: Bench, fate: Ended, answer: StopAnswer) -> None:
-    bench.provider.script.stops.append(fate)
-    (await bench.executor()).stop(await owed(bench))
-    await bench.settle()
-    assert (bench.duty().stop_answer, bench.duty().due) == (answer, True)
-
-
-@pytest.mark.parametrize(("asked_s", "waits_s"), [(120, 120), (4000, 300)])
-@on_bench
-async def test_a_stop_waits_as_long_as_asked_and_never_longer_than_its_limit(
-    bench: Bench, asked_s: float, waits_s: float
-) -> None:
-    class Limited(Port):
-        async def stop(self, key: ResourceKey) -> StopOutcome:
-            return StopRefused(detail="scripted", retry_after=timedelta(seconds=asked_s))
-
-    (await bench.executor(writing=Limited(bench))).stop(await owed(bench))
-    await bench.settle()
-    assert bench.duty().stop_not_before == bench.clock.now() + timedelta(seconds=waits_s)
-
-
-@on_bench
-async def test_one_stop_is_in_flight_at_a_time(bench: Bench) -> None:
-    port, duty = Port(bench), await owed(bench)
-    port.hangs = True
-    executor = await bench.executor(writing=port)
-    for _ in range(3):
-        executor.stop(duty)
-        await bench.settle()
-    assert len(port.stopped_s) == 1
-
-
-@pytest.mark.parametrize(("age_s", "sent"), [(300, 1), (300.001, 0)])
-@pytest.mark.parametrize("unwritable", [False, True])
-@on_bench
-async def test_no_stop_leaves_under_a_lease_that_expired(
-    bench: Bench, age_s: float, sent: int, unwritable: bool
-) -> None:
-    duty = await owed(bench)
-    await bench.move(age_s)
-    if unwritable:
-        bench.lock_store()
-    (await bench.executor()).stop(duty)
-    await bench.settle()
-    assert bench.provider.calls["stop"] == sent
-
-
-@pytest.mark.parametrize("unwritable", [False, True])
-@on_bench
-async def test_no_stop_leaves_under_an_older_epoch(bench: Bench, unwritable: bool) -> None:
-    duty = await owed(bench)
-    lease = bench.store.book.leases[bench.record().id]
-    await bench.store.write(lambda tx: tx.put_lease(replace(lease, epoch=tx.next_epoch())))
-    if unwritable:
-        bench.lock_store()
-    (await bench.executor()).stop(duty)
-    await bench.settle()
-    assert bench.provider.calls["stop"] == 0
-
-
-@pytest.mark.parametrize("unwritable", [False, True])
-@on_bench
-async def test_no_stop_leaves_for_what_another_owner_took(bench: Bench, unwritable: bool) -> None:
-    duty = await bench.require_stop(await bench.serve(), StopReason.OWNERSHIP_LOST)
-    if unwritable:
-        bench.lock_store()
-    (await bench.executor()).stop(duty)
-    await bench.settle()
-    assert (bench.provider.calls["stop"], bench.duty().open) == (0, True)
-
-
-@on_bench
-async def test_a_due_stop_leaves_though_the_store_cannot_be_written_and_is_told_late(bench: Bench) -> None:
-    port, duty = Port(bench), await owed(bench)
-    await bench.move(295)
-    bench.break_store()
-    (await bench.executor(writing=port)).stop(duty)
-    await bench.move(8)  # beyond the end of the lease
-    assert port.stopped_s == [295]
-    assert await bench.events("stop.submitted") == []
-    bench.mend_store()
-    await bench.move(2)
-    (told,) = await bench.events("stop.submitted")
-    assert told["detail"] == {"attempt": 1, "late": True}
-    assert bench.duty().stop_answer is StopAnswer.ACCEPTED
-    assert bench.duty().stop_submitted_at == bench.clock.now() - timedelta(seconds=10)
-
-
-@on_bench
-async def test_a_stop_that_is_cut_off_by_our_end_is_recorded_as_unknown(bench: Bench) -> None:
-    port, duty = Port(bench), await owed(bench)
-    port.hangs = True
-    async with anyio.create_task_group() as group:
-        bench.group = group
-        (await bench.executor(writing=port)).stop(duty)
-        await bench.move(1)
-        group.cancel_scope.cancel()
-    assert bench.duty().stop_answer is StopAnswer.UNKNOWN
-
-
-@on_bench
-async def test_an_error_in_the_port_takes_no_other_stop_along(bench: Bench) -> None:
-    port: Port = Port(bench)
-    executor = await bench.executor(writing=port)
-    one, other = await owed(bench), await bench.require_stop(await bench.serve("qwen-2", slot=1))
-    port.before_stop = lambda key: broken() if key == one.key else None
-    executor.stop(one)
-    executor.stop(other)
-    await bench.settle()
-    assert bench.duty(bench.record()).stop_answer is StopAnswer.UNKNOWN
-    assert bench.duty(bench.record("qwen-2")).stop_answer is StopAnswer.ACCEPTED
-
-
-@on_bench
-async def test_a_duty_without_a_key_has_nothing_to_stop(bench: Bench) -> None:
-    duty = await bench.require_stop(await bench.lose())
-    (await bench.executor()).stop(duty)
-    await bench.settle()
-    assert (bench.provider.calls["stop"], bench.duty().stop_attempts) == (0, 0)
-
-
-def test_the_port_of_these_tests_is_one() -> None:
-    port: type[Writing] = Port
-    assert port.idempotent is False

@@ -1,0 +1,195 @@
+"""Is what is on record held to its rules, and what came of a lost create found?"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controller.core.deployment import ProviderState
+from controller.core.evidence import StopReason
+from controller.core.identity import Tags
+from controller.core.lifecycle import Phase
+from controller.core.obligation import Ending
+from controller.core.readiness import Verdict
+from controller.providers.fake.adapter import Made
+from tests.tasks.reconciling import asked, creates, passed, reconciler
+from tests.tasks.world import Bench, on_bench
+
+# What is on record
+
+
+@on_bench
+async def test_what_our_own_probe_finds_ready_is_active_and_first_sightings_are_kept(bench: Bench) -> None:
+    await bench.start()
+    await bench.move(90)
+    await passed(bench, await reconciler(bench))
+    assert (bench.record().phase, bench.record().ready_at) == (Phase.ACTIVE, bench.clock.now())
+    assert bench.duty().seen_at == bench.clock.now()
+    assert bench.store.book.memory("qwen").cold_start == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "phase", "reason"),
+    [
+        (Verdict.NOT_READY, Phase.REQUESTED, None),
+        (Verdict.UNREACHABLE, Phase.REQUESTED, None),
+        (Verdict.PROXY_REFUSED, Phase.REQUESTED, None),
+        (Verdict.REFUSED, Phase.STOP_REQUIRED, StopReason.KEY_REFUSED),
+        (Verdict.UNPROTECTED, Phase.STOP_REQUIRED, StopReason.UNPROTECTED),
+        (Verdict.SECRET_UNSUBSTITUTED, Phase.STOP_REQUIRED, StopReason.SECRET_UNSUBSTITUTED),
+    ],
+)
+@on_bench
+async def test_what_the_probe_finds_decides(
+    bench: Bench, verdict: Verdict, phase: Phase, reason: StopReason | None
+) -> None:
+    await bench.start()
+    bench.prober.verdict = verdict
+    await passed(bench, await reconciler(bench))
+    assert (bench.record().phase, bench.record().reason) == (phase, reason)
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(899.999, Phase.REQUESTED), (900, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_a_start_ends_at_its_deadline(bench: Bench, after_s: float, phase: Phase) -> None:
+    await bench.start()
+    bench.prober.verdict = Verdict.NOT_READY
+    await bench.move(after_s)
+    await passed(bench, await reconciler(bench))
+    assert bench.record().phase is phase
+
+
+@on_bench
+async def test_a_lifetime_ends_with_a_drain_and_a_broken_machine_without(bench: Bench) -> None:
+    bench.policy = replace(bench.policy, max_lifetime=timedelta(hours=1))
+    await bench.serve()
+    await bench.serve("qwen-2", slot=1)
+    broken = bench.record("qwen-2").key
+    assert broken is not None
+    await bench.move(3600.001)
+    seen = bench.provider.described(broken, tags=bench.tags())
+    bench.provider.put(replace(seen, fault=StopReason.POD_EXITED))
+    await passed(bench, await reconciler(bench))
+    one, other = bench.record(), bench.record("qwen-2")
+    assert (one.reason, one.drain_until) == (
+        StopReason.LIFETIME_EXCEEDED,
+        bench.clock.now() + bench.model.drain_limit,
+    )
+    assert (other.reason, other.drain_until) == (StopReason.POD_EXITED, None)
+
+
+@pytest.mark.parametrize(("readable", "phase"), [(True, Phase.STOP_REQUIRED), (False, Phase.ACTIVE)])
+@on_bench
+async def test_a_removed_model_drains_unless_the_config_could_not_be_read(
+    bench: Bench, readable: bool, phase: Phase
+) -> None:
+    await bench.serve()
+    await passed(bench, await reconciler(bench, models={}, config_readable=readable))
+    assert bench.record().phase is phase
+
+
+@on_bench
+async def test_what_definitely_stopped_serving_is_stopped_after_its_startup_deadline(bench: Bench) -> None:
+    await bench.serve()
+    bench.prober.verdict = Verdict.NOT_READY
+    task = await reconciler(bench)
+    await passed(bench, task)
+    await bench.move(899.999)
+    await passed(bench, task)
+    assert bench.record().phase is Phase.ACTIVE
+    await bench.move(0.001)
+    await passed(bench, task)
+    assert bench.record().reason is StopReason.STOPPED_SERVING
+
+
+@on_bench
+async def test_what_serves_again_begins_that_time_anew(bench: Bench) -> None:
+    await bench.serve()
+    task = await reconciler(bench)
+    for verdict in (Verdict.NOT_READY, Verdict.READY, Verdict.NOT_READY):
+        bench.prober.verdict = verdict
+        await bench.move(600)
+        await passed(bench, task)
+    assert bench.record().phase is Phase.ACTIVE
+    assert bench.record().unready_since == bench.clock.now()
+
+
+@pytest.mark.parametrize(("newer", "phase"), [(1, Phase.DISOWNED), (0, Phase.STOP_REQUIRED), (-1, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_another_owner_s_tag_hands_over_or_is_reported(bench: Bench, newer: int, phase: Phase) -> None:
+    record = await bench.serve()
+    assert record.key is not None
+    tags = Tags(owner="stranger", epoch=record.epoch + newer)
+    bench.provider.put(bench.provider.described(record.key, tags=tags))
+    await passed(bench, await reconciler(bench))
+    assert bench.record().phase is phase
+    if phase is Phase.DISOWNED:
+        assert bench.duty().ending is Ending.TRANSFERRED
+    else:
+        assert (bench.record().reason, bench.duty().open) == (StopReason.OWNERSHIP_LOST, True)
+
+
+@on_bench
+async def test_vanished_tags_change_nothing(bench: Bench) -> None:
+    record = await bench.serve()
+    assert record.key is not None
+    bench.provider.put(bench.provider.described(record.key, tags=Tags()))
+    await passed(bench, await reconciler(bench))
+    assert bench.record().phase is Phase.ACTIVE
+
+
+@on_bench
+async def test_a_pass_without_news_writes_nothing(bench: Bench) -> None:
+    await bench.serve()
+    task = await reconciler(bench)
+    await passed(bench, task)
+    await bench.move(60)
+    before = bench.store.book
+    await passed(bench, task)
+    assert bench.store.book is before
+
+
+# Lost creates
+
+
+@on_bench
+async def test_what_a_lost_create_made_is_adopted_and_not_made_again(bench: Bench) -> None:
+    task = await reconciler(bench)
+    bench.provider.script.creates.append(Made.LOST_BUT_MADE)
+    await asked(bench, task)
+    await asked(bench, task)
+    (record,) = bench.store.book.live("qwen")
+    assert (creates(bench), record.phase) == (1, Phase.REQUESTED)
+    assert record.key == bench.provider.resources[0].key
+
+
+@pytest.mark.parametrize("why", ["model removed", "stop asked for"])
+@on_bench
+async def test_what_a_lost_create_made_and_nobody_wants_is_owed_under_its_key(bench: Bench, why: str) -> None:
+    record = await bench.lose(made=True)
+    if why == "stop asked for":
+        await bench.require_stop(record)
+    await passed(bench, await reconciler(bench, models={}))
+    assert bench.record().phase is Phase.STOP_REQUIRED
+    assert (bench.duty().key, bench.duty().due) == (bench.provider.resources[0].key, True)
+
+
+@on_bench
+async def test_what_is_over_is_not_adopted(bench: Bench) -> None:
+    await bench.lose(made=True)
+    (seen,) = bench.provider.resources
+    bench.provider.put(replace(seen, state=ProviderState.TERMINATED))
+    await passed(bench, await reconciler(bench))
+    assert bench.record().phase is Phase.UNCERTAIN
+
+
+@pytest.mark.parametrize(("after_s", "alarms"), [(299.999, 0), (300, 1)])
+@on_bench
+async def test_a_create_that_stays_unresolved_is_alarmed_once(bench: Bench, after_s: float, alarms: int) -> None:
+    await bench.lose()
+    task = await reconciler(bench)
+    await bench.move(after_s)
+    await passed(bench, task)
+    await passed(bench, task)
+    assert len(bench.alarms("create-unresolved")) == alarms
+    assert len(await bench.events("alarm.raised")) == alarms
