@@ -113,10 +113,13 @@ async def test_killed_in_the_middle_of_a_stop_it_is_stopped_and_proven_by_the_ne
         ((duty, epoch),) = world.open_duties()
         await world.clear_faults()
         await world.run_daemon()
+        ready_at = (await world.truth())["now"]
         assert all(row[0] == duty and row[1] > epoch for row in world.open_duties())
         await world.all_ended()
         assert [line["obligation"] for line in await world.recorded("obligation.discharged")] == [duty]
         assert len(await world.creates()) == 1
+        if not effect:
+            assert (await world.calls("DELETE"))[1]["at"] - ready_at < 5
         await world.require_whole_evidence()
 
 
