@@ -60,7 +60,7 @@ class _Up:
             children: list[Child] = []
             try:
                 children = await self._start(group)
-                code = await self._until_the_end(children, asked)
+                code = await self._until_the_end(children, asked, group)
             finally:
                 with anyio.CancelScope(shield=True):
                     for child in reversed(children):
@@ -89,7 +89,7 @@ class _Up:
                     return True
         return False
 
-    async def _until_the_end(self, children: list[Child], asked: anyio.Event) -> int:
+    async def _until_the_end(self, children: list[Child], asked: anyio.Event, group: TaskGroup) -> int:
         while not asked.is_set():
             ended = [child for child in children if not child.running]
             if ended or len(children) < 2:
@@ -97,7 +97,7 @@ class _Up:
                 return ended[0].process.returncode or FAILED if ended else FAILED
             with anyio.move_on_after(ASK_EVERY.total_seconds()):
                 await asked.wait()
-        return await self._leave_it() if self.leave else await self._stop_all()
+        return await self._leave_it() if self.leave else await self._stop_all(children, group)
 
     async def _leave_it(self) -> int:
         try:
@@ -110,26 +110,24 @@ class _Up:
                 _say("up", f"left running and billing: {model['alias']} at {model['usd_per_hour']} USD an hour")
         return 0
 
-    async def _stop_all(self) -> int:
+    async def _stop_all(self, children: list[Child], group: TaskGroup) -> int:
         """Ask for every stop, then wait until nothing is owed; a second Ctrl-C leaves the rest to the next start."""
         _say("up", "stopping every machine; waiting for proof (Ctrl-C again leaves it owed to the next start)")
+        daemon, *others = children
+        for other in others:
+            group.start_soon(other.end)  # at once: whoever still asks would have machines started anew
         client = self._client()
-        told = -1
-        while self.interrupts < 2:
-            try:
-                await client.post("/v1/stop", {"now": True})
-                duties = (await client.get("/v1/obligations"))["obligations"]
-            except (Unreachable, Problem) as problem:
-                _say("up", f"the daemon does not answer: {problem}")
-                return FAILED
-            if not duties:
+        told: str | None = None
+        while self.interrupts < 2 and daemon.running:
+            left = await _ask_for_stops(client)
+            if left is None:
                 _say("up", "nothing is owed; everything of ours is proven gone")
                 return 0
-            if len(duties) != told:
-                told = len(duties)
-                _say("up", _owed_words(duties))
+            if left != told:
+                told = left
+                _say("up", left)
             await anyio.sleep(ASK_EVERY.total_seconds())
-        return INTERRUPTED
+        return INTERRUPTED if daemon.running else FAILED
 
     async def _watch_signals(self, asked: anyio.Event) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
@@ -139,6 +137,16 @@ class _Up:
 
     def _client(self) -> DaemonClient:
         return DaemonClient.at_socket(str(self.settings.places.api_socket))
+
+
+async def _ask_for_stops(client: DaemonClient) -> str | None:
+    """What is still owed, in words; None if nothing is."""
+    try:
+        await client.post("/v1/stop", {"now": True})
+        duties = (await client.get("/v1/obligations"))["obligations"]
+    except (Unreachable, Problem) as problem:
+        return f"the daemon does not answer, and is asked again: {problem}"
+    return _owed_words(duties) if duties else None
 
 
 def _owed_words(duties: list[dict[str, Any]]) -> str:

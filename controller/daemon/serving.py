@@ -16,6 +16,7 @@ from typing import Final
 
 import anyio
 import structlog
+from anyio.abc import TaskStatus
 
 from controller import log as logs
 from controller.api.app import gateways_app, operators_app, serve_unix
@@ -91,7 +92,7 @@ async def _run(daemon: Daemon, notifier: Notifier, closing: anyio.Event) -> int:
                 (gateways_app(panel), places.gateway_socket),
             ):
                 await serving.start(partial(serve_unix, app, path, mode=SOCKET_MODE, closing=closing))
-            group.start_soon(_watch_signals, daemon, closing)
+            await group.start(_watch_signals, daemon, closing)
             group.start_soon(_beat, daemon, notifier)
             notifier.ready()
             log.info("ready", run=daemon.run_id, owner=daemon.policy.owner, stop_only=daemon.mode.stop_only)
@@ -114,10 +115,13 @@ async def _tasks(daemon: Daemon, failed: list[BaseException], closing: anyio.Eve
         closing.set()
 
 
-async def _watch_signals(daemon: Daemon, closing: anyio.Event) -> None:
+async def _watch_signals(
+    daemon: Daemon, closing: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
     """TERM and INT end, the second at once; USR1 and HUP open the evidence file anew."""
     kinds = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
     with anyio.open_signal_receiver(*kinds) as signals:
+        task_status.started()
         async for number in signals:
             if number in {signal.SIGUSR1, signal.SIGHUP}:
                 daemon.evidence_writer.reopen()
