@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 
 LIMIT_S = 20
 BEGIN = "import os, signal, sys, time\n"
-WAIT = "print('up', os.getpid(), flush=True)\nwhile True: time.sleep(60)\n"
+WAIT = "os.write(1, b'up %d\\n' % os.getpid())\nwhile True: time.sleep(60)\n"
 DEAF = BEGIN + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
 LEAVING = (
     BEGIN + "if os.fork() == 0:\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    " + WAIT.replace("\n", "\n    ")
@@ -110,7 +110,7 @@ async def test_a_child_that_does_not_listen_is_killed_after_the_limit(monkeypatc
 
 
 async def test_what_a_child_leaves_behind_is_killed_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = LEAVING + "\nprint('leader', flush=True)\nwhile True: time.sleep(60)\n"
+    script = LEAVING + "\nos.write(1, b'leader\\n')\nwhile True: time.sleep(60)\n"
     async with running(script, monkeypatch) as (child, said, _):
         left = int((await said.line("up")).split()[1])
         await said.line("leader")
