@@ -33,7 +33,7 @@ class Group:
 GROUPS: tuple[Group, ...] = (
     Group(name="daemon", limit=timedelta(seconds=150), measure=daemon.measure),
     Group(name="gateway", limit=timedelta(seconds=90), measure=fixed_address.measure),
-    Group(name="many", limit=timedelta(seconds=60), measure=many.measure),
+    Group(name="many", limit=timedelta(seconds=180), measure=many.measure),
     Group(name="virtual", limit=timedelta(seconds=60), play=virtual.play),
 )
 

@@ -4,6 +4,7 @@ The daemon's own parts, wired as in production, on a real store, with a provider
 on record as accepted creates leave them; the others carry another owner's tags.
 """
 
+import random
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from typing import Any, Final
 from controller.clock import Clock
 from controller.core.deployment import Create, CreateAnswer, DeploymentSpec, ProviderState, Record, SeenResource
 from controller.core.identity import DeploymentId, ObligationId, RequestId, ResourceKey, Scope, Tags
+from controller.core.inventory import Listing, Read
 from controller.core.lease import Lease
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation
@@ -24,6 +26,7 @@ from controller.daemon.build import Daemon, Mode, Ports, Seams, Wiring, wire
 from controller.daemon.launches import fleet
 from controller.ids import SeededRandomness
 from controller.providers.fake.adapter import FakeProvider
+from controller.providers.reading import Prices
 from controller.settings import Settings, load
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -69,6 +72,27 @@ class ReadyServers:
         return Probe(verdict=Verdict.READY, served=None, detail="", observed_at=self._clock.now())
 
 
+class Account:
+    """The way to look at the provider; `mixed`: as real ones do, it lists in no order that owes anything to us."""
+
+    def __init__(self, provider: FakeProvider) -> None:
+        self._provider = provider
+        self._draw = random.Random(1)
+        self.mixed = False
+
+    async def list_resources(self) -> Listing:
+        listing = await self._provider.list_resources()
+        if not self.mixed:
+            return listing
+        return replace(listing, resources=tuple(self._draw.sample(listing.resources, len(listing.resources))))
+
+    async def read_resource(self, key: ResourceKey) -> Read:
+        return await self._provider.read_resource(key)
+
+    async def read_prices(self) -> Prices:
+        return await self._provider.read_prices()
+
+
 @dataclass(slots=True, kw_only=True)
 class Fleet:
     """A wired daemon that no loop runs: its passes are made by hand."""
@@ -76,8 +100,20 @@ class Fleet:
     daemon: Daemon
     clock: HandClock
     provider: FakeProvider
+    account: Account
     prober: ReadyServers
     connections: list[ThreadlessConnection] = field(default_factory=list)
+
+    async def add_ours(self) -> None:
+        """Put every machine of ours on record and into the account."""
+        await self.daemon.store.write(lambda tx: _put_ours(tx, self))
+
+    def add_others(self, numbers: range) -> None:
+        """Put machines of somebody else into the account; each ninth of another installation of this program."""
+        for at in numbers:
+            marked = Tags(owner="somebody-else", installation="0123456789abcdef", request=RequestId(f"r{at:016x}"))
+            tags = Tags() if at % 9 else marked
+            self.provider.put(_seen(self, f"other-{at}", f"other{at}", tags=tags, namespaced=False))
 
     @property
     def rows_written(self) -> int:
@@ -88,6 +124,7 @@ class Fleet:
 
 @asynccontextmanager
 async def open_fleet(folder: Path) -> AsyncIterator[Fleet]:
+    """An empty account, and a daemon that knows of nothing."""
     settings, clock, connections = _settings(folder), HandClock(), list[ThreadlessConnection]()
     policy = settings.hosting_policy()
 
@@ -104,7 +141,7 @@ async def open_fleet(folder: Path) -> AsyncIterator[Fleet]:
         creator=seams.creator,
     )
     provider = FakeProvider(scope=Scope(provider=policy.provider, account=policy.account), clock=clock)
-    prober = ReadyServers(clock)
+    account, prober = Account(provider), ReadyServers(clock)
     wiring = Wiring(
         settings=settings,
         seams=seams,
@@ -114,11 +151,9 @@ async def open_fleet(folder: Path) -> AsyncIterator[Fleet]:
         run_id=HOLDER,
         fleet=fleet(settings, probe_keys=False),
     )
-    daemon = wire(store, Ports(reading=provider, writing=provider, prober=prober), wiring)
-    made = Fleet(daemon=daemon, clock=clock, provider=provider, prober=prober, connections=connections)
+    daemon = wire(store, Ports(reading=account, writing=provider, prober=prober), wiring)
+    made = Fleet(daemon=daemon, clock=clock, provider=provider, account=account, prober=prober, connections=connections)
     try:
-        await store.write(lambda tx: _put_ours(tx, made))
-        _put_others(made)
         yield made
     finally:
         await store.close()
@@ -186,12 +221,6 @@ def _put_on_record(tx: Tx, made: Fleet, alias: str, slot: int) -> None:
     duty = Obligation(id=ObligationId(f"o-{deployment}"), opened_at=now, deployment=deployment, model=alias, slot=slot)
     tx.put_duty(replace(duty, request=request, key=seen.key, create_ended_at=now, epoch=epoch))
     tx.put_lease(Lease(deployment=deployment, holder=HOLDER, epoch=epoch, expires_at=now + policy.lease))
-
-
-def _put_others(made: Fleet) -> None:
-    for at in range(OTHERS):
-        tags = Tags(owner="somebody-else", installation="0123456789abcdef", epoch=1, request=RequestId(f"r{at:016x}"))
-        made.provider.put(_seen(made, f"other-{at}", f"other{at}", tags=tags, namespaced=False))
 
 
 def _seen(made: Fleet, name: str, incarnation: str, **more: Any) -> SeenResource:
