@@ -109,10 +109,9 @@ class Fleet:
         await self.daemon.store.write(lambda tx: _put_ours(tx, self))
 
     def add_others(self, numbers: range) -> None:
-        """Put machines of somebody else into the account; each ninth of another installation of this program."""
+        """Put machines of somebody else into the account."""
         for at in numbers:
-            marked = Tags(owner="somebody-else", installation="0123456789abcdef", request=RequestId(f"r{at:016x}"))
-            tags = Tags() if at % 9 else marked
+            tags = Tags(owner="somebody-else", installation="0123456789abcdef", request=RequestId(f"r{at:016x}"))
             self.provider.put(_seen(self, f"other-{at}", f"other{at}", tags=tags, namespaced=False))
 
     @property

@@ -26,6 +26,14 @@ PASSES: Final = (
     "orphan_sweeper",
     "obligation_settler",
 )
+LOOKING: Final = ("observer", "orphan_sweeper")
+SETTLING: Final = 2
+"""Passes until all of ours is written down: seen, then ready."""
+PORTION: Final = 1500
+SIGHTINGS: Final = 2
+"""So often a machine that is not ours is written down."""
+FAST_GAP: Final = timedelta(seconds=16)
+"""Longer than the fast rhythm, which lasts some minutes after a start."""
 GAP: Final = timedelta(seconds=61)
 """Longer than the steady rhythm: a listing and every probe are due."""
 MEMORY_DISK: Final = Path("/dev/shm")
@@ -44,22 +52,30 @@ async def measure(rows: list[Row]) -> None:
 
 
 async def _settle(fleet: Fleet) -> float:
-    """Let everything be seen and written down; the CPU seconds that it took."""
+    """Let everything be seen and written down; the CPU seconds that it took.
+
+    The others come in portions: what is written of a look goes into one transaction, and the writer's limit is a wall.
+    """
     used = 0.0
     await fleet.add_ours()
-    for joined in (range(0), range(0), range(OTHERS), range(0)):
-        fleet.add_others(joined)
-        used += sum((await _passes(fleet)).values())
+    for _ in range(SETTLING):
+        used += sum((await _passes(fleet, PASSES)).values())
         fleet.clock.advance(GAP)
+    for begin in range(0, OTHERS, PORTION):
+        fleet.add_others(range(begin, min(begin + PORTION, OTHERS)))
+        for _ in range(SIGHTINGS):
+            used += sum((await _passes(fleet, LOOKING)).values())
+            fleet.clock.advance(FAST_GAP)
+    fleet.clock.advance(GAP)
     fleet.account.mixed = True
     return used
 
 
-async def _passes(fleet: Fleet) -> dict[str, float]:
+async def _passes(fleet: Fleet, names: tuple[str, ...]) -> dict[str, float]:
     """CPU seconds of one pass of each task, in the order of their data."""
     tasks = {runner.task.name: runner.task for runner in fleet.daemon.runners}
     used = {}
-    for name in PASSES:
+    for name in names:
         began = time.process_time()
         await tasks[name].run_pass()
         used[name] = time.process_time() - began
@@ -75,7 +91,7 @@ def _check_ready(fleet: Fleet) -> None:
 async def _quiet(fleet: Fleet) -> list[Row]:
     """One pass of everything while nothing changes."""
     before, probes = fleet.rows_written, fleet.prober.probes
-    used = await _passes(fleet)
+    used = await _passes(fleet, PASSES)
     written, asked = fleet.rows_written - before, fleet.prober.probes - probes
     dearest = sorted(used.items(), key=lambda item: -item[1])
     note = ", ".join(f"{name} {number(seconds)}" for name, seconds in dearest[:4])
