@@ -107,7 +107,7 @@ class Stage:
 
     async def billing(self) -> list[str]:
         """Names of the pods that exist."""
-        return [pod["name"] for pod in (await self.truth())["pods"] if pod["deleted_at"] is None]
+        return [machine["name"] for machine in (await self.truth())["pods"] if machine["deleted_at"] is None]
 
     async def set_up_emulator(self, settings: dict[str, Any]) -> None:
         await self._emulator("PATCH", "/_emulator/settings", json.dumps(settings).encode())
@@ -255,7 +255,7 @@ async def _answers(scene: Stage, child: Child) -> None:
 async def _end_all(scene: Stage) -> None:
     """Stop the pods through the daemon, then the processes, the emulator last."""
     with anyio.move_on_after(3):
-        await _stop_pods(scene)
+        await _stop_machines(scene)
     async with anyio.create_task_group() as ending:
         for child in scene.children[1:]:
             ending.start_soon(partial(child.end, limit=timedelta(seconds=5)))
@@ -263,7 +263,7 @@ async def _end_all(scene: Stage) -> None:
         await child.end(limit=timedelta(seconds=5))
 
 
-async def _stop_pods(scene: Stage) -> None:
+async def _stop_machines(scene: Stage) -> None:
     try:
         await scene.daemon.post("/v1/stop", {"now": True})
         while await scene.billing():  # noqa: ASYNC110 - the emulator rings nobody

@@ -78,12 +78,12 @@ async def _acts(scene: Scene) -> dict[str, Any]:
     owed = (await scene.daemon.get("/v1/status"))["owed"]
     result = {
         "created": len(truth["pods"]),
-        "stopped": len([pod for pod in truth["pods"] if pod["deleted_at"] is not None]),
+        "stopped": len([made for made in truth["pods"] if made["deleted_at"] is not None]),
         "owed": owed,
         "tokens": tokens,
         "first_token_seconds": round(first_s, 2),
         "seconds_after_due": round(deleted[0]["at"] - due_at, 2) if deleted else None,
-        "billed_usd": round(sum(pod["billed_usd"] for pod in truth["pods"]), 4),
+        "billed_usd": round(sum(made["billed_usd"] for made in truth["pods"]), 4),
         "evidence_lines": await _evidence(scene),
     }
     _require(result["created"] == 1 and result["stopped"] == 1, f"one pod, made and stopped: {result}")

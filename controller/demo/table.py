@@ -74,7 +74,7 @@ async def rows(scene: Scene) -> list[tuple[str, str]]:
     """What is believed, beside what the provider knows."""
     try:
         status = await scene.daemon.get("/v1/status")
-        pods = [pod for pod in (await scene.truth())["pods"] if pod["deleted_at"] is None]
+        machines = [made for made in (await scene.truth())["pods"] if made["deleted_at"] is None]
     except (Unreachable, Problem, OSError) as problem:
         return [("daemon", f"does not answer: {problem}")]
     facts = []
@@ -82,7 +82,7 @@ async def rows(scene: Scene) -> list[tuple[str, str]]:
         facts.append(("model", f"{model['alias']}: {model['phase']}, {model['open_requests']} open requests"))
         facts.append(("why", model["why"]))
         facts.append(("stops", model["idle_stop_at"] or "-"))
-    facts.append(("provider", ", ".join(f"{pod['name']} {pod['status']}" for pod in pods) or "no pod"))
+    facts.append(("provider", ", ".join(f"{made['name']} {made['status']}" for made in machines) or "no pod"))
     facts.append(("obligations", f"{status['obligations_open']} open, {status['owed']} owed stops"))
     spend = status["spend"]
     facts.append(

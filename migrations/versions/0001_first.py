@@ -8,6 +8,21 @@ down_revision = None
 
 
 def upgrade() -> None:
+    _alarms()
+    _claims()
+    _container_starts()
+    _deployments()
+    _evidence()
+    _leases()
+    _memories()
+    _meta()
+    _reservations()
+    _sightings()
+    _creates()
+    _obligations()
+
+
+def _alarms() -> None:
     op.create_table(
         "alarms",
         sa.Column("name", sa.String(), nullable=False),
@@ -16,12 +31,18 @@ def upgrade() -> None:
         sa.Column("detail", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("name", "subject"),
     )
+
+
+def _claims() -> None:
     op.create_table(
         "claims",
         sa.Column("installation", sa.String(), nullable=False),
         sa.Column("at_ms", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("installation"),
     )
+
+
+def _container_starts() -> None:
     op.create_table(
         "container_starts",
         sa.Column("deployment", sa.String(), nullable=False),
@@ -29,6 +50,9 @@ def upgrade() -> None:
         sa.Column("restarts", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("deployment"),
     )
+
+
+def _deployments() -> None:
     op.create_table(
         "deployments",
         sa.Column("id", sa.String(), nullable=False),
@@ -75,6 +99,9 @@ def upgrade() -> None:
         unique=True,
         sqlite_where=sa.text("phase IN ('declared', 'requested', 'active', 'uncertain', 'stop-required')"),
     )
+
+
+def _evidence() -> None:
     op.create_table(
         "evidence",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -84,6 +111,9 @@ def upgrade() -> None:
         sa.Column("hash", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("seq"),
     )
+
+
+def _leases() -> None:
     op.create_table(
         "leases",
         sa.Column("deployment", sa.String(), nullable=False),
@@ -93,6 +123,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("deployment"),
         sa.UniqueConstraint("epoch"),
     )
+
+
+def _memories() -> None:
     op.create_table(
         "memories",
         sa.Column("model", sa.String(), nullable=False),
@@ -108,6 +141,9 @@ def upgrade() -> None:
         sa.Column("starts", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("model"),
     )
+
+
+def _meta() -> None:
     op.create_table(
         "meta",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -125,6 +161,9 @@ def upgrade() -> None:
         sa.CheckConstraint("id = 1", name="one_row"),
         sa.PrimaryKeyConstraint("id"),
     )
+
+
+def _reservations() -> None:
     op.create_table(
         "reservations",
         sa.Column("id", sa.String(), nullable=False),
@@ -147,6 +186,9 @@ def upgrade() -> None:
     op.create_index(op.f("ix_reservations_day"), "reservations", ["day"], unique=False)
     op.create_index(op.f("ix_reservations_deployment"), "reservations", ["deployment"], unique=False)
     op.create_index("one_reservation_a_day", "reservations", ["deployment", "day"], unique=True)
+
+
+def _sightings() -> None:
     op.create_table(
         "sightings",
         sa.Column("resource", sa.String(), nullable=False),
@@ -158,6 +200,9 @@ def upgrade() -> None:
         sa.Column("created_at_ms", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("resource"),
     )
+
+
+def _creates() -> None:
     op.create_table(
         "creates",
         sa.Column("request", sa.String(), nullable=False),
@@ -175,6 +220,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("request"),
     )
     op.create_index(op.f("ix_creates_deployment"), "creates", ["deployment"], unique=False)
+
+
+def _obligations() -> None:
     op.create_table(
         "obligations",
         sa.Column("id", sa.String(), nullable=False),
