@@ -222,7 +222,7 @@ USUAL = ("begin", "accept", "ready", "accept", "lose", "adopt", "require stop", 
 step_names = st.one_of(st.sampled_from(USUAL), st.sampled_from(sorted(STEPS)))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(step_names, st.integers(0, 30), st.sampled_from([0, 1, 61, 40_000])), max_size=40))
 def test_whatever_was_done_the_book_is_what_a_new_process_reads(steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
