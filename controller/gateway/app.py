@@ -75,7 +75,9 @@ class Gateway:
             on_proven=lambda alias: self.rooms.ring({alias}),
             start=self._start,
         )
-        placement = Placement(self.table, self.leases, self._proofs)
+        self._asked: set[str] = set()
+        """Models that somebody asked this gateway for: what comes up for them is proven before they ask again."""
+        placement = self._placement = Placement(self.table, self.leases, self._proofs)
         self.rooms = WaitingRooms(
             config=config,
             starts=Starts(name=name, daemon=daemon, contact=self.contact, table=self.table),
@@ -141,6 +143,9 @@ class Gateway:
 
     def _table_changed(self, aliases: set[str]) -> None:
         self._proofs.forget_gone()
+        for alias in aliases & self._asked:
+            if (view := self.table.views.get(alias)) is not None:
+                self._placement.prove(view)
         self.rooms.ring(aliases)
 
     def _lease_refused(self, key: Key) -> None:
@@ -190,6 +195,7 @@ class Gateway:
             demand = await admit(scope, receive, shape, self._config, self.table)
         finally:
             self._reading.discard(reply)
+        self._asked.add(demand.alias)
         exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._config.sign_of_life)
         self._live.add(exchange)
         outcome = "client_gone"

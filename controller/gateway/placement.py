@@ -26,17 +26,19 @@ class Placement:
         self._leases = leases
         self._proofs = proofs
 
+    def prove(self, view: View) -> None:
+        """Begin the proofs that are missing."""
+        for route in view.routes:
+            if not self._proofs.stands(route):
+                self._proofs.begin(view, route)
+
     async def find(self, alias: str, *, avoid: frozenset[Key] = frozenset()) -> Place | None:
         """None if no deployment can take it now. Begins the proofs that are missing."""
         view = self._table.views.get(alias)
         if view is None:
             return None
-        proven = []
-        for route in view.routes:
-            if self._proofs.stands(route):
-                proven.append(route)
-            else:
-                self._proofs.begin(view, route)
+        self.prove(view)
+        proven = [route for route in view.routes if self._proofs.stands(route)]
         if len(proven) > 1:
             proven.sort(key=lambda route: self._leases.open(route.key))
         for route in proven:

@@ -123,3 +123,23 @@ def test_a_proof_ends_when_the_deployment_is_gone() -> None:
         return world.server.proofs - proofs
 
     assert in_world(scene) == 0
+
+
+def test_what_comes_up_for_a_told_caller_is_proven_before_it_asks_again() -> None:
+    async def scene(world: World) -> tuple[int, int, int]:
+        told = await world.ask(asking(), headers=[(b"prefer", b"wait=0")])
+        await world.ready(proven=False)
+        await anyio.sleep(1)
+        again = await world.ask(asking(), headers=[(b"prefer", b"wait=0")])
+        return told.status, again.status, world.server.proofs
+
+    assert in_world(scene) == (503, 200, 1)
+
+
+def test_what_nobody_asked_this_gateway_for_is_not_proven() -> None:
+    async def scene(world: World) -> int:
+        await world.ready(proven=False)
+        await anyio.sleep(60)
+        return world.server.proofs
+
+    assert in_world(scene) == 0

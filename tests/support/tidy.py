@@ -23,7 +23,7 @@ EMPTY_WORDS: Final = frozenset(
 PROVIDER_WORDS: Final = frozenset({"pod"})
 PROVIDER_WORDS_AT_HOME: Final = ("controller/providers/runpod", "controller/emulators", "tests/", "benchmarks/")
 # Reasons that operators and alarms read, in words fixed outwards.
-OUTWARD_NAMES: Final = frozenset({"POD_EXITED", "POD_ERROR"})
+OUTWARD_NAMES: Final = frozenset({"POD_EXITED", "POD_ERROR", "gpu_util", "handlers"})
 
 # Nothing here reads a clock, waits, draws at random, logs or touches anything outside the process.
 CORE_IMPORTS: Final = frozenset(
