@@ -2,7 +2,7 @@
 
 Each child has a process group of its own, so that Ctrl-C reaches only us and the order of the end is ours; its lines
 come out under its name. At the end: TERM, a bounded wait, then KILL of the group, by pid. A child whose parent dies
-gets TERM from the kernel.
+gives itself TERM.
 """
 
 import os
@@ -19,13 +19,18 @@ from anyio.abc import ByteReceiveStream, Process, TaskGroup
 
 END_LIMIT: Final = timedelta(seconds=20)
 TETHERED: Final = """
-import ctypes, os, runpy, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
-if os.getppid() != {parent}:
-    sys.exit(1)
+import os, runpy, signal, sys, threading
+def end_with_parent():
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=end_with_parent, daemon=True).start()
 runpy.run_module("controller", run_name="__main__", alter_sys=True)
 """
-"""What a child runs first: a parent that is killed must not leave it behind."""
+"""What a child runs first: a parent that is killed must not leave it behind.
+
+Nothing is ever written to its stdin, which ends with the parent. Linux's own PR_SET_PDEATHSIG comes once for each
+thread of a parent that had several, and a second TERM means: at once (seen November 2026).
+"""
 
 
 class Say(Protocol):
@@ -66,8 +71,8 @@ async def start(
 ) -> Child:
     """Run one of our own commands as a child; its lines go to `say` until it ends."""
     process = await anyio.open_process(
-        [sys.executable, "-c", TETHERED.format(parent=os.getpid()), *arguments],
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-c", TETHERED, *arguments],
+        stdin=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
         env=None if environment is None else dict(environment),

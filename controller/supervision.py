@@ -170,6 +170,13 @@ async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timed
     return min(max(until - pulse.last_pass_at, GAP_LEAST), pulse.period)
 
 
+def _passing(problem: BaseException) -> bool:
+    """Is it something outside that a new process would meet as well (a full disk)? Then ending mends nothing."""
+    if isinstance(problem, BaseExceptionGroup):
+        return all(_passing(part) for part in problem.exceptions)
+    return bool(getattr(problem, "passing", False))
+
+
 def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_max: int) -> timedelta:
     pulse = runner.pulse
     pulse.failures += 1
@@ -179,6 +186,6 @@ def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_ma
         "pass_failed", task=pulse.name, failures=pulse.failures, error="".join(traceback.format_exception(problem))
     )
     runner.on_failure(pulse.name, pulse.problem)
-    if pulse.failures >= failures_max:
+    if pulse.failures >= failures_max and not _passing(problem):
         raise GaveUp(pulse.name, pulse.failures) from problem
     return min(BACKOFF_FIRST * (1 << min(pulse.failures - 1, 10)), BACKOFF_MOST)

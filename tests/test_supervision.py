@@ -8,6 +8,7 @@ from functools import partial
 import anyio
 import pytest
 
+from controller.store.errors import StoreUnwritable
 from controller.supervision import Cell, GaveUp, Pulse, Runner, Wake, contained, for_each, keep_running
 from tests.support.loop_clock import BEGIN, LoopClock
 from tests.support.virtual_time import run_virtual
@@ -103,6 +104,24 @@ def test_so_many_failures_in_a_row_end_it(failures: int, gives_up: bool) -> None
         return
     with pytest.raises(GaveUp, match="3 times"):
         run()
+
+
+async def fail_to_write() -> datetime | None:
+    raise StoreUnwritable("disk full")
+
+
+def test_a_store_that_cannot_be_written_ends_nothing_however_long() -> None:
+    runner = kept_running(Passes(*[fail_to_write] * 40), for_s=1000, failures_max=3)
+    assert runner.pulse.problem == "StoreUnwritable: disk full"
+    assert runner.pulse.failures > 30
+
+
+def test_a_store_that_cannot_be_written_excuses_no_other_failure_beside_it() -> None:
+    async def fail_both() -> datetime | None:
+        raise ExceptionGroup("pass", [StoreUnwritable("disk full"), RuntimeError("scripted")])
+
+    with pytest.raises(GaveUp, match="3 times"):
+        kept_running(Passes(*[fail_both] * 4), for_s=1000, failures_max=3)
 
 
 def test_a_cancellation_that_a_library_made_up_is_not_the_end() -> None:

@@ -84,6 +84,7 @@ async def _run(daemon: Daemon, notifier: Notifier, closing: anyio.Event) -> int:
     failed: list[BaseException] = []
     panel = panel_of(daemon, closing)
     async with anyio.create_task_group() as group:
+        await group.start(_watch_signals, daemon, closing)
         group.start_soon(_tasks, daemon, failed, closing)
         async with anyio.create_task_group() as serving:
             places = daemon.settings.places
@@ -92,7 +93,6 @@ async def _run(daemon: Daemon, notifier: Notifier, closing: anyio.Event) -> int:
                 (gateways_app(panel), places.gateway_socket),
             ):
                 await serving.start(partial(serve_unix, app, path, mode=SOCKET_MODE, closing=closing))
-            await group.start(_watch_signals, daemon, closing)
             group.start_soon(_beat, daemon, notifier)
             notifier.ready()
             log.info("ready", run=daemon.run_id, owner=daemon.policy.owner, stop_only=daemon.mode.stop_only)

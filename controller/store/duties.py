@@ -29,11 +29,8 @@ def lease_name(duty: Obligation) -> DeploymentId:
     return DeploymentId(duty.deployment or duty.id)
 
 
-def mark_stop(tx: Tx, obligation: ObligationId, *, holder: str, late: bool = False) -> Obligation:
-    """The last commit before a stop leaves. Raises Refusal under a lost or older lease, Stale if it ended.
-
-    `late`: the store could not be written when it left; told afterwards (invariant 4).
-    """
+def mark_stop(tx: Tx, obligation: ObligationId, *, holder: str) -> Obligation:
+    """The last commit before a stop leaves. Raises Refusal under a lost or older lease, Stale if it ended."""
     duty = tx.duty(obligation)
     record = tx.book.records.get(duty.deployment) if duty.deployment is not None else None
     lease = tx.book.leases.get(lease_name(duty))
@@ -51,7 +48,7 @@ def mark_stop(tx: Tx, obligation: ObligationId, *, holder: str, late: bool = Fal
             stop_answer=None,
         )
     )
-    tx.line("stop.submitted", **of_duty(marked), detail={"attempt": marked.stop_attempts, "late": late or None})
+    tx.line("stop.submitted", **of_duty(marked), detail={"attempt": marked.stop_attempts})
     return marked
 
 

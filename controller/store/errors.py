@@ -37,6 +37,9 @@ class StoreDamaged(StoreError):
 class StoreUnwritable(StoreError):
     """It could not be written now (disk full, locked, read-only); nothing of the transaction was kept."""
 
+    passing = True
+    """A new process would meet it as well: supervision goes on trying."""
+
 
 class Stale(StoreError):
     """Somebody was faster: the row is not what the decision rested on. Drop the decision and look again."""
