@@ -26,6 +26,7 @@ from controller.api.client import DaemonClient, Problem, Unreachable
 from controller.http1 import Pool
 from controller.store.database import prepare
 from tests.processes.children import Child, until
+from tests.processes.notifications import notify_socket
 
 SERVER_KEY = "open-sesame"
 TEST_LIMIT = 60.0
@@ -376,28 +377,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-class Told:
-    """What a process says to the one that would be systemd."""
-
-    def __init__(self, name: str, listener: socket.socket) -> None:
-        self.name = name
-        self._listener = listener
-        self._heard: list[str] = []
-
-    def said(self, word: str) -> bool:
-        try:
-            while True:
-                self._heard += self._listener.recv(4096).decode().splitlines()
-        except BlockingIOError:
-            return word in self._heard
-
-
-@contextmanager
-def notify_socket(path: Path) -> Iterator[Told]:
-    path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(str(path))
-        listener.setblocking(False)
-        yield Told(str(path), listener)

