@@ -4,6 +4,7 @@ The emulator is the provider; its truth is what the tests believe. Numbers are s
 takes seconds. Everything lies in one folder, whose path is short because a socket's path is.
 """
 
+import atexit
 import json
 import os
 import re
@@ -154,6 +155,7 @@ class Box:
         if not _template:
             made = Path(tempfile.mkdtemp(prefix="gpuwarden-template-")) / "gpuwarden.db"
             prepare(made)
+            atexit.register(shutil.rmtree, made.parent, ignore_errors=True)
             _template.append(made)
         self.state.mkdir(mode=0o700, exist_ok=True)
         shutil.copy2(_template[0], self.store)
