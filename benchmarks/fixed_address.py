@@ -173,15 +173,15 @@ async def _per_event(place: Place, streams: int) -> Row:
     async def follow(asker: Asker) -> None:
         await asker.ask(question)
 
-    relay, _ = await _used(place.relay, streams, follow, seen=streams * EVENTS)
-    used, wall = await _used(place.gateway, streams, follow, seen=streams * EVENTS)
     events = streams * EVENTS
-    what, rate = f"gateway: an SSE event, {streams} streams", events / wall
-    note = f"{number(used / relay)} × a bare relay, {rate:.0f} events/s, none lost"
-    micros = used / events * 1e6
-    if streams == STREAMS[-1]:
-        return at_most(what, micros, EVENT_US, "CPU µs", note=note, events_per_s=rate)
-    return told(what, f"{number(micros)} CPU µs ({note})", cpu_us=micros, events_per_s=rate)
+    used, wall = await _used(place.gateway, streams, follow, seen=events)
+    what, micros, rate = f"gateway: an SSE event, {streams} streams", used / events * 1e6, events / wall
+    note = f"{rate:.0f} events/s, none lost"
+    if streams != STREAMS[-1]:
+        return told(what, f"{number(micros)} CPU µs ({note})", cpu_us=micros, events_per_s=rate)
+    relay, _ = await _used(place.relay, streams, follow, seen=events)
+    note = f"{number(used / relay)} × a bare relay, {note}"
+    return at_most(what, micros, EVENT_US, "CPU µs", note=note, events_per_s=rate)
 
 
 async def _used(way: Way, connections: int, work: Work, *, seen: int | None = None) -> tuple[float, float]:
