@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from controller.core.deployment import Create, CreateAnswer, DeploymentSpec, ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Refusal, RefusalCode
 from controller.core.evidence import Evidence, StopReason
-from controller.core.identity import Owner, Scope
+from controller.core.identity import Owner, RequestId, Scope
 from controller.core.lease import Lease, fence
 from controller.core.lifecycle import LIVE, SERVING, Phase, advance
 from controller.core.policy import HostingPolicy
@@ -106,10 +106,13 @@ def retry(record: Record | None, *, idempotent: bool) -> Record:
     return record
 
 
-def accepted(record: Record, resource: SeenResource, owner: Owner, *, submitted_at: datetime) -> Record:
-    """The provider described what it made. Another scope's or owner's description counts as an unknown answer
+def accepted(
+    record: Record, resource: SeenResource, owner: Owner, *, request: RequestId, submitted_at: datetime
+) -> Record:
+    """The provider described what it made. Another scope's, owner's or order's description counts as an unknown answer
     (HC-10)."""
-    if resource.key.scope != record.spec.scope or not owner.holds(resource.tags):
+    tags = resource.tags
+    if resource.key.scope != record.spec.scope or owner.disputed(tags) or tags.request != request:
         return lost(record, submitted_at=submitted_at, reason=StopReason.OWNERSHIP_LOST)
     return replace(
         record,
@@ -139,8 +142,7 @@ def cancelled(record: Record, *, now: datetime) -> Record:
 def adopted(record: Record, resource: SeenResource, owner: Owner) -> Record:
     """A resource with the request id of a lost create was seen: it is ours, under its exact key. Never one of another
     scope, nor one that names another owner (HC-3, HC-21)."""
-    tags = resource.tags
-    if resource.key.scope != record.spec.scope or owner.foreign(tags) or owner.copied(tags):
+    if resource.key.scope != record.spec.scope or owner.disputed(resource.tags):
         raise Refusal(RefusalCode.FOREIGN_RESOURCE)
     if record.phase is Phase.DECLARED:
         raise Refusal(RefusalCode.WRONG_PHASE)  # its create's answer is still to come, and tells more

@@ -85,6 +85,10 @@ class Owner:
         """Do these tags carry our name and an unclaimed installation: a copied config, or a lost store?"""
         return tags.owner == self.name and tags.installation is not None and not self.holds(tags)
 
+    def disputed(self, tags: Tags) -> bool:
+        """Do these tags say that it is not ours? Missing ones do not: a provider may show no environment at all."""
+        return self.foreign(tags) or self.copied(tags)
+
     def foreign(self, tags: Tags) -> bool:
         """Do these tags name another owner? Missing tags name nobody."""
         return tags.owner is not None and tags.owner != self.name

@@ -106,7 +106,7 @@ def decide(record: Record, look: Look, bounds: Bounds, *, now: datetime) -> Deci
 
 
 def _ownership(record: Record, seen: SeenResource, owner: Owner) -> Decision | None:
-    if not owner.foreign(seen.tags) and not owner.copied(seen.tags):
+    if not owner.disputed(seen.tags):
         return None
     if seen.tags.epoch is not None and seen.tags.epoch > record.epoch:
         return HandOver(epoch=seen.tags.epoch)

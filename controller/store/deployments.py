@@ -144,7 +144,7 @@ def record_accepted(tx: Tx, create: Create, resource: SeenResource, *, mismatch:
     """The provider made it: the obligation gets its exact key. What was not ordered is owed a stop at once (RP-21)."""
     submitted_at = create.submitting_at or tx.now
     before = tx.record(create.deployment)
-    after = hosting.accepted(before, resource, tx.book.owner, submitted_at=submitted_at)
+    after = hosting.accepted(before, resource, tx.book.owner, request=create.request, submitted_at=submitted_at)
     if after.phase is not Phase.REQUESTED:
         return _record_lost(tx, create, after, detail="the answer describes another owner's resource")
     if resource.key in tx.book.held_keys():

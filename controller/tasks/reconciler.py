@@ -145,12 +145,15 @@ class Reconciler:
         )
 
     async def _resolve(self, record: Record) -> datetime | None:
-        """Look for what came of a lost create by the request ids that it may carry."""
+        """Look for what came of a lost create by the request ids that it may carry, what bears all our marks first. The
+        id alone is enough: nobody else knows it, and what is not found bills for ever."""
+        owner = self._store.book.owner
         for request in self._requests_of(record):
-            for seen in self._view.value.carrying(request):
-                if not ended(seen) and self._store.book.owner.holds(seen.tags):
-                    await self._adopt(record, seen)
-                    return None
+            carrying = self._view.value.carrying(request)
+            ours = [seen for seen in carrying if not ended(seen) and not owner.disputed(seen.tags)]
+            if ours:
+                await self._adopt(record, min(ours, key=lambda seen: not owner.holds(seen.tags)))
+                return None
         return await self._alarm_unresolved(record)
 
     async def _adopt(self, record: Record, seen: SeenResource) -> None:

@@ -12,7 +12,7 @@ from controller.core.deployment import CreateAnswer, ProvisionedDeployment, Reco
 from controller.core.errors import Refusal, RefusalCode
 from controller.core.evidence import Evidence, EvidenceKind, StopReason
 from controller.core.hosting import Authorization
-from controller.core.identity import DeploymentId, Owner, Scope, Tags
+from controller.core.identity import DeploymentId, Owner, RequestId, Scope, Tags
 from controller.core.lease import Ask, acquire
 from controller.core.lifecycle import Phase
 from tests.core.samples import (
@@ -20,6 +20,7 @@ from tests.core.samples import (
     MS,
     OURS,
     OWNER,
+    REQUEST,
     T0,
     S,
     claim,
@@ -181,8 +182,14 @@ def test_what_costs_or_stops_is_fenced_first(
 
 
 def test_an_accepted_create_is_requested_under_its_exact_key() -> None:
-    after = hosting.accepted(record(), resource(offer="L40S"), OWNER, submitted_at=T0 + S)
+    after = hosting.accepted(record(), resource(offer="L40S"), OWNER, request=REQUEST, submitted_at=T0 + S)
     assert (after.phase, after.key, after.started_at, after.offer) == (Phase.REQUESTED, key(), T0 + S, "L40S")
+
+
+def test_an_answer_that_shows_no_environment_is_ours_by_the_request_id_in_its_name() -> None:
+    bare = resource(tags=Tags(request=REQUEST))
+    after = hosting.accepted(record(), bare, OWNER, request=REQUEST, submitted_at=T0)
+    assert (after.phase, after.key) == (Phase.REQUESTED, key())
 
 
 @pytest.mark.parametrize(
@@ -191,13 +198,14 @@ def test_an_accepted_create_is_requested_under_its_exact_key() -> None:
         {"key": key(account="other")},
         {"tags": replace(OURS, owner="other")},
         {"tags": replace(OURS, installation="i2")},
+        {"tags": replace(OURS, request=RequestId("rffffffffffffffff"))},
         {"tags": Tags()},
     ],
 )
 def test_an_answer_of_another_scope_or_owner_is_lost_ownership_and_nothing_is_taken_from_it(
     answer: dict[str, Any],
 ) -> None:
-    after = hosting.accepted(record(), resource(**answer), OWNER, submitted_at=T0)
+    after = hosting.accepted(record(), resource(**answer), OWNER, request=REQUEST, submitted_at=T0)
     assert (after.phase, after.reason) == (Phase.UNCERTAIN, StopReason.OWNERSHIP_LOST)
     assert (after.key, after.observed, after.usd_per_hour) == (None, None, None)
 

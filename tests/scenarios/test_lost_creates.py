@@ -109,6 +109,23 @@ def test_lost_create_is_never_settled_by_listings_that_break_off() -> None:
     scenario(play, page_size=1)
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_provider_that_shows_no_environment_hides_no_pod_of_ours(lost: bool) -> None:
+    """The request id in the name is enough: what is not found bills for ever."""
+
+    async def play(world: World) -> None:
+        world.configure("m1")
+        if lost:
+            spoil_first_create(world, READ_BACK_FAILED)
+        async with world.box() as box:
+            assert (await box.chat(world)).status == 200
+            await world.until(lambda: not world.alive() and not box.daemon.store.book.owed(), within=400)
+            assert len(world.creates()) == 1
+            assert len(world.events("obligation.discharged")) == 1
+
+    scenario(play, echo_env="none")
+
+
 UNKNOWN: Final = {
     "timeout": {"delay": 45.0, "effect": True},
     "reset after sending": {"drop": "after"},
