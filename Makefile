@@ -24,7 +24,7 @@ demo: ## the whole story on this machine, with an emulated provider and a real m
 	$(BIN)/gpuwarden demo $(ARGS)
 
 test: $(VENV)/.stamp-dev ## all tests
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
 check: $(VENV)/.stamp-dev ## format, lint, types, imports, tidiness
 	$(BIN)/ruff format --check .

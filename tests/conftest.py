@@ -1,8 +1,15 @@
-"""What every test shares: async tests run on asyncio, the loop the daemon runs on."""
+"""What every test shares: async tests run on asyncio, the loop the daemon runs on, and real processes one by one."""
 
 from typing import Any
 
 import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start real processes and wait real seconds run one after another, beside all others."""
+    for item in items:
+        if item.get_closest_marker("process") is not None:
+            item.add_marker(pytest.mark.xdist_group("process"))
 
 
 @pytest.fixture(scope="session")
