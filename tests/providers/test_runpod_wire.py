@@ -246,7 +246,17 @@ def test_nothing_of_the_environment_but_our_tags_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-11-29T11:50:00", "yesterday", "", 1795967143, None, "9999-12-31T23:59:59-23:59"]
+    "text",
+    [
+        "2026-11-29T11:50:00",
+        "yesterday",
+        "",
+        1795967143,
+        None,
+        "9999-12-31T23:59:59-23:59",
+        "9999-12-31T23:59:59Z",
+        "0001-01-01T00:00:00Z",
+    ],
 )
 def test_a_time_without_a_zone_or_sense_is_unknown(text: Any) -> None:
     assert seen(createdAt=text).created_at is None

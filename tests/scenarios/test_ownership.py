@@ -106,6 +106,23 @@ def test_young_pod_of_another_installation_is_never_claimed_by_itself() -> None:
     scenario(play)
 
 
+def test_pod_of_another_installation_made_at_the_end_of_all_calendars_ends_no_task() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            env = world.ours(box.daemon, installation="0123456789abcdef")
+            odd = {"id": "odd", "name": "gpuwarden-m1-r0123456789abcdef", "env": env, "status": "RUNNING"}
+            shown = {"pods": [odd | {"createdAt": "9999-12-31T23:59:59Z"}], "pagination": {"hasNextPage": False}}
+            listing = {"method": "GET", "path": "/v2/pods"}
+            world.emulator.add_faults([{"match": listing, "do": {"answer": 200, "body": shown}}])
+            await world.at(600)
+            assert "copied-installation" in alarms(box)
+            assert [pulse.problem for pulse in box.daemon.pulses if pulse.failures] == []
+            assert world.deletes() == []
+
+    scenario(play)
+
+
 def test_claimed_pod_of_a_model_that_is_not_configured_is_stopped_with_proof() -> None:
     async def play(world: World) -> None:
         await run_and_lose_the_store(world)

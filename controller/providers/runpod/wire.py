@@ -41,6 +41,8 @@ PROXIED_ID: Final = re.compile(r"[a-z0-9]{1,48}")
 WORD_LENGTH_MAX: Final = 40
 USD_PER_HOUR_MAX: Final = Decimal(100_000)
 SPAN_SECONDS_MAX: Final = 10 * 365 * 86_400
+YEAR_MIN: Final = 1970
+YEAR_MAX: Final = 2999
 
 PENDING_WORDS: Final = frozenset({"PROVISIONING", "STARTING"})
 FAULT_WORDS: Final = {"EXITED": StopReason.POD_EXITED, "ERROR": StopReason.POD_ERROR}
@@ -361,10 +363,13 @@ def _printable(word: str) -> str:
 
 
 def _instant(value: Any) -> datetime | None:
-    """An RFC 3339 instant in UTC; one without a zone is nobody's time."""
+    """An RFC 3339 instant in UTC. One without a zone is nobody's time, and one at the calendar's end is none: no
+    deadline could be counted from it."""
     try:
         instant = datetime.fromisoformat(value) if isinstance(value, str) else None
-        return instant.astimezone(UTC) if instant is not None and instant.tzinfo is not None else None
+        if instant is None or instant.tzinfo is None or not YEAR_MIN <= instant.year <= YEAR_MAX:
+            return None
+        return instant.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
