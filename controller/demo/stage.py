@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from controller.api.client import DaemonClient, Problem, Unreachable
 from controller.children import Child, start
@@ -130,26 +130,32 @@ def run(*, script: bool) -> int:
 
 async def _run(*, script: bool) -> int:
     code = 1
-    async with anyio.create_task_group() as group:
-        asked = anyio.Event()
-        group.start_soon(_watch_signals, asked, group.cancel_scope)
-        async with stage(group) as scene:
-            if script:
-                code = await story.play(scene)
-            else:
-                _greet(scene)
-                await table.show(scene, asked)
-                code = 0
-        group.cancel_scope.cancel()
+    async with anyio.create_task_group() as watching:
+        asked, play = anyio.Event(), anyio.CancelScope()
+        await watching.start(_watch_signals, asked, play)
+        with play:
+            async with anyio.create_task_group() as group:
+                async with stage(group) as scene:
+                    if script:
+                        code = await story.play(scene)
+                    else:
+                        _greet(scene)
+                        await table.show(scene, asked)
+                        code = 0
+                group.cancel_scope.cancel()
+        watching.cancel_scope.cancel()
     return code
 
 
-async def _watch_signals(asked: anyio.Event, scope: anyio.CancelScope) -> None:
-    """The first signal ends the show, a second one everything that still waits."""
+async def _watch_signals(
+    asked: anyio.Event, play: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """The first signal ends the show, a second one all that still waits; no further one cuts the tidying short."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        task_status.started()
         async for _ in signals:
             if asked.is_set():
-                scope.cancel()
+                play.cancel()
             asked.set()
 
 

@@ -60,6 +60,17 @@ async def test_ctrl_c_in_the_middle_of_a_life_ends_all_of_it_in_seconds() -> Non
         require_nothing_left(world)
 
 
+async def test_ctrl_c_again_and_again_leaves_no_less_tidied_up() -> None:
+    async with folder() as world:
+        child = world.spawn("demo", "demo", TMPDIR=str(world.folder))
+        await until(lambda: address_in(child), within=30, what="the address")
+        for _ in range(4):
+            child.signal(signal.SIGINT)
+            await anyio.sleep(0.1)
+        assert await child.ended(within=15) == 0, child.text()
+        require_nothing_left(world)
+
+
 def address_in(child: Child) -> str | None:
     assert child.running, child.text()
     found = re.search(r"The fixed address is (http://\S+)", child.text())
