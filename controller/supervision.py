@@ -37,11 +37,15 @@ class Wake:
     def ring(self) -> None:
         self._event.set()
 
+    def heard(self) -> None:
+        """The pass that begins now sees all that was rung for."""
+        self._event = anyio.Event()
+
     async def wait(self, limit: timedelta) -> None:
         """Return when rung, or after `limit`."""
         with anyio.move_on_after(max(limit.total_seconds(), 0)):
             await self._event.wait()
-        self._event = anyio.Event()
+        self.heard()
 
 
 class Cell(Generic[T]):
@@ -107,6 +111,8 @@ class Runner:
     wake: Wake
     pulse: Pulse
     on_failure: Callable[[str, str], None] = field(default=lambda name, problem: None)
+    lull: timedelta = timedelta(0)
+    """A pass begins so long after its wake-up: a burst of them is one pass, and what is more urgent goes first."""
 
 
 async def contained(work: Callable[[], Awaitable[object]], *, name: str) -> None:
@@ -148,6 +154,9 @@ async def keep_running(runner: Runner, *, clock: Clock, failures_max: int) -> No
     while True:
         delay = await _one_pass(runner, clock=clock, failures_max=failures_max)
         await runner.wake.wait(delay) if runner.pulse.failures == 0 else await anyio.sleep(delay.total_seconds())
+        if runner.lull:
+            await anyio.sleep(runner.lull.total_seconds())
+            runner.wake.heard()
 
 
 async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timedelta:

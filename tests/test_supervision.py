@@ -106,6 +106,26 @@ def test_so_many_failures_in_a_row_end_it(failures: int, gives_up: bool) -> None
         run()
 
 
+def test_a_burst_of_wake_ups_is_one_pass_after_the_lull() -> None:
+    task = Passes()
+
+    async def main() -> None:
+        runner = runner_of(task)
+        runner.lull = timedelta(milliseconds=50)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            for _ in range(4):
+                await anyio.sleep(0.06)
+                runner.wake.ring()
+                await anyio.sleep(0.01)
+                runner.wake.ring()
+            await anyio.sleep(1)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx([0, 0.11, 0.18, 0.25, 0.32])
+
+
 async def fail_to_write() -> datetime | None:
     raise StoreUnwritable("disk full")
 

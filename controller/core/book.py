@@ -102,7 +102,8 @@ class Book:
         return tuple(sorted(found, key=lambda record: (record.declared_at, record.id)))
 
     def occupant(self, model: str, slot: int) -> Record | None:
-        return next((record for record in self.live(model) if record.slot == slot), None)
+        there = (r for r in self.records.values() if r.phase in LIVE and r.model == model and r.slot == slot)
+        return next(there, None)
 
     def duties(self, deployment: DeploymentId) -> tuple[Obligation, ...]:
         """Its open obligations."""

@@ -7,16 +7,17 @@ thing, broken by any sighting.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import TypeVar
 
 from controller.core.deployment import SeenResource
 from controller.core.identity import RequestId, ResourceKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Listing:
-    """One look at all resources of our account."""
+    """One look at all resources of our account; indexed at most once, however often it is asked."""
 
     began_at: datetime
     ended_at: datetime
@@ -28,6 +29,24 @@ class Listing:
     problem: str | None = None
     """Why it is not complete, bounded and redacted; for people."""
     provider_time: datetime | None = None
+
+    @cached_property
+    def by_key(self) -> Mapping[ResourceKey, SeenResource]:
+        return {resource.key: resource for resource in self.resources}
+
+    @cached_property
+    def by_request(self) -> Mapping[RequestId, tuple[SeenResource, ...]]:
+        """What carries each request id, oldest first where that is known."""
+        found: dict[RequestId, list[SeenResource]] = {}
+        for resource in self.resources:
+            if resource.tags.request is not None:
+                found.setdefault(resource.tags.request, []).append(resource)
+        return {request: tuple(sorted(carrying, key=_age)) for request, carrying in found.items()}
+
+
+def _age(resource: SeenResource) -> tuple[bool, datetime, str]:
+    created_at = resource.created_at
+    return created_at is None, created_at or datetime.min.replace(tzinfo=UTC), resource.key.incarnation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +104,13 @@ def follow(
     requests: frozenset[RequestId],
 ) -> Absences:
     """Carry the series on by one listing, for the things that are asked about."""
-    seen_keys = {resource.key for resource in listing.resources}
-    seen_requests = {resource.tags.request for resource in listing.resources}
     return Absences(
-        keys=_carried(absences.keys, wanted=keys - seen_keys, counts=listing.complete, began_at=listing.began_at),
+        keys=_carried(
+            absences.keys, wanted=keys - listing.by_key.keys(), counts=listing.complete, began_at=listing.began_at
+        ),
         requests=_carried(
             absences.requests,
-            wanted=frozenset(request for request in requests if request not in seen_requests),
+            wanted=frozenset(requests - listing.by_request.keys()),
             counts=listing.complete and listing.requests_readable,
             began_at=listing.began_at,
         ),

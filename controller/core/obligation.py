@@ -187,6 +187,8 @@ class StopTimes:
     again_after: timedelta
     backoff_max: timedelta
     drain_until: datetime | None = None
+    restarted_at: datetime | None = None
+    """When our own process began: a call that failed before then is made again without its backoff (invariant 9)."""
 
 
 def submit(duty: Obligation, sight: Sight, *, times: StopTimes, now: datetime) -> SubmitStop | HoldStop:
@@ -210,6 +212,8 @@ def _submit_again(duty: Obligation, sight: Sight, *, times: StopTimes, now: date
         again_at = duty.stop_ended_at + times.again_after
         if sight.seen_at is None or sight.seen_at <= duty.stop_ended_at:
             return HoldStop(until=None, why="accepted; waiting for proof")
+    elif times.restarted_at is not None and duty.stop_ended_at <= times.restarted_at:
+        again_at = times.restarted_at
     else:
         again_at = duty.stop_ended_at + backoff(duty.stop_attempts, most=times.backoff_max)
     if duty.stop_not_before is not None:

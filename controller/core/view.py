@@ -52,13 +52,8 @@ class View:
 
     def resource(self, key: ResourceKey) -> SeenResource | None:
         """How the latest listing showed it, complete or not."""
-        if self.listing is None:
-            return None
-        return next((seen for seen in self.listing.resources if seen.key == key), None)
+        return None if self.listing is None else self.listing.by_key.get(key)
 
     def carrying(self, request: RequestId) -> tuple[SeenResource, ...]:
         """What the latest listing showed under this request id, oldest first where that is known."""
-        if self.listing is None:
-            return ()
-        found = [seen for seen in self.listing.resources if seen.tags.request == request]
-        return tuple(sorted(found, key=lambda seen: (seen.created_at is None, seen.created_at, seen.key.incarnation)))
+        return () if self.listing is None else self.listing.by_request.get(request, ())

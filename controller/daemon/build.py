@@ -49,6 +49,8 @@ from controller.transport import AsyncTransport, CallLimits
 from controller.upstreams.probe import open_prober
 
 CLOSE_LIMIT = timedelta(seconds=5)
+EVIDENCE_LULL = timedelta(milliseconds=50)
+"""The file may be this late: its reads would stand between the commits of a start."""
 FAILURES_MAX = 8
 """A task that fails so often in a row ends the daemon; the unit starts it clean."""
 
@@ -314,4 +316,6 @@ def _charter(wiring: Wiring) -> Charter:
 
 
 def _runner(task: Task, now: datetime) -> Runner:
-    return Runner(task=task, wake=Wake(), pulse=Pulse(name=task.name, period=task.period, last_pass_at=now))
+    pulse = Pulse(name=task.name, period=task.period, last_pass_at=now)
+    lull = EVIDENCE_LULL if isinstance(task, EvidenceWriter) else timedelta(0)
+    return Runner(task=task, wake=Wake(), pulse=pulse, lull=lull)

@@ -43,6 +43,7 @@ class ObligationSettler:
         self._stream_leases = stream_leases
         self._executor = executor
         self._policy = policy
+        self._began_at = store.now
         self._first_stops: dict[ObligationId, datetime] = {}
         self._gateways_told_at = store.now + policy.stream_lease
         """Until then gateways may not have told this process yet what they have open."""
@@ -103,6 +104,7 @@ class ObligationSettler:
                 again_after=self._policy.stop_again_after,
                 backoff_max=self._policy.stop_backoff_max,
                 drain_until=None if duty.stop_attempts else self._drain_until(record),
+                restarted_at=self._began_at,
             ),
             now=self._store.now,
         )

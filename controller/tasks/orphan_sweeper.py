@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Final
 
 from controller.core import orphans
 from controller.core.deployment import SeenResource
@@ -24,6 +25,8 @@ from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.supervision import Cell, for_each
+
+WRITTEN_AT_ONCE: Final = 100
 
 
 class OrphanSweeper:
@@ -75,22 +78,18 @@ class OrphanSweeper:
         return record is not None and record.phase in LIVE and record.key is None and unsettled(create)
 
     async def _remember(self, strays: Sequence[SeenResource], *, anew: bool) -> None:
-        """Write first and second sightings, all of one look in one transaction."""
+        """Write first and second sightings, some in one transaction: others get their turn in between."""
         found = [sighting for seen in strays if (sighting := self._sighting(seen, anew=anew)) is not None]
-
-        def write(tx: Tx) -> None:
-            for sighting in found:
-                duties.sight(tx, sighting)
-
-        if found:
-            await self._store.write(write)
+        for begin in range(0, len(found), WRITTEN_AT_ONCE):
+            await self._store.write(partial(_sight_all, found[begin : begin + WRITTEN_AT_ONCE]))
 
     def _sighting(self, seen: SeenResource, *, anew: bool) -> Sighting | None:
         """What is to be remembered now; `None` if nothing changes."""
         whose, now = orphans.whose(seen, self._store.book.owner), self._store.now
         known = self._store.book.sightings.get(seen.key)
         if known is not None and known.whose is whose:
-            return replace(known, last_at=now, times=2) if anew and known.times < 2 else None
+            again = whose is Whose.OURS and anew and known.times < 2  # nobody else's is ever stopped for being seen
+            return replace(known, last_at=now, times=2) if again else None
         return Sighting(
             key=seen.key,
             whose=whose,
@@ -201,3 +200,8 @@ class OrphanSweeper:
 
         if gone or over:
             await self._store.write(forget)
+
+
+def _sight_all(sightings: Sequence[Sighting], tx: Tx) -> None:
+    for sighting in sightings:
+        duties.sight(tx, sighting)

@@ -20,9 +20,10 @@ from controller.core.deployment import DeploymentSpec, ProvisionedDeployment, Re
 from controller.core.errors import Code, Refusal
 from controller.core.evidence import StopReason
 from controller.core.hosting import Authorization, Wish
-from controller.core.identity import RequestId
+from controller.core.identity import DeploymentId, RequestId
 from controller.core.inventory import NotFound
 from controller.core.lifecycle import SERVING, Phase
+from controller.core.obligation import Obligation
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.readiness import Assessment, assess
@@ -79,6 +80,8 @@ class Reconciler:
         self.refusals: dict[str, start.Refuse] = {}
         """Why each wanted model is not started, for those who wait."""
         self._rings: list[Callable[[], None]] = []
+        self._unseen: dict[DeploymentId | None, Obligation] = {}
+        """Of each deployment, the duty whose resource was not seen yet, as of this pass."""
 
     def on_refusal(self, ring: Callable[[], None]) -> None:
         """Call `ring` when what those who wait are told has changed; it must not wait or fail."""
@@ -93,8 +96,13 @@ class Reconciler:
         return until
 
     async def _pass(self) -> datetime | None:
-        turns = [partial(self._consider, record) for record in self._store.book.live()]
-        turns += [partial(self._start_wanted, model) for model in self._charter.models.values()]
+        book = self._store.book
+        self._unseen = {
+            duty.deployment: duty for duty in book.obligations.values() if duty.open and duty.seen_at is None
+        }
+        # Those who wait first: what a listing newly says of other machines costs a commit each.
+        turns = [partial(self._start_wanted, model) for model in self._charter.models.values()]
+        turns += [partial(self._consider, record) for record in book.live()]
         return await for_each(turns, lambda turn: turn())
 
     async def _consider(self, record: Record) -> datetime | None:
@@ -183,9 +191,9 @@ class Reconciler:
         """Write what the view newly says of it: first sighting, readiness, endpoint."""
         if seen is None:
             return record
-        unseen = [duty for duty in self._store.book.duties(record.id) if duty.seen_at is None and duty.key == seen.key]
-        if unseen:
-            await self._store.write(lambda tx: duties.note_seen(tx, unseen[0].id))
+        unseen = self._unseen.get(record.id)
+        if unseen is not None and unseen.key == seen.key:
+            await self._store.write(lambda tx: duties.note_seen(tx, unseen.id))
         assessment = self._assessment(record)
         probed = self._view.value.probes.get(record.id)
         observed = ProvisionedDeployment.observed(

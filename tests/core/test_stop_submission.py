@@ -52,6 +52,22 @@ def test_open_requests_may_end_until_the_drain_is_over() -> None:
     assert submit(DUE, Sight(), times=times, now=T0 + 600 * S) == SubmitStop()
 
 
+@pytest.mark.parametrize("answer", [StopAnswer.REFUSED, StopAnswer.UNKNOWN])
+def test_a_stop_that_failed_before_our_restart_is_sent_again_without_its_backoff(answer: StopAnswer) -> None:
+    owed = answered(answer, stop_attempts=6)
+    restarted = replace(TIMES, restarted_at=ENDED + 3 * S)
+    assert submit(owed, Sight(), times=restarted, now=ENDED + 3 * S) == SubmitStop()
+    again = replace(owed, stop_ended_at=ENDED + 3 * S + MS)
+    assert isinstance(submit(again, Sight(), times=restarted, now=ENDED + 5 * S), HoldStop)
+
+
+def test_a_restart_does_not_overrule_the_patience_that_the_provider_asked_for() -> None:
+    owed = answered(StopAnswer.REFUSED, stop_not_before=ENDED + 300 * S)
+    restarted = replace(TIMES, restarted_at=ENDED + 3 * S)
+    held = submit(owed, Sight(), times=restarted, now=ENDED + 4 * S)
+    assert held == HoldStop(until=ENDED + 300 * S, why="asked; to be asked again")
+
+
 @pytest.mark.parametrize("answer", [StopAnswer.ACCEPTED, StopAnswer.NOT_FOUND])
 def test_an_accepted_stop_is_not_repeated_until_the_resource_is_seen_again(answer: StopAnswer) -> None:
     late = T0 + timedelta(days=1)
