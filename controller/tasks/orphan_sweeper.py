@@ -106,12 +106,13 @@ class OrphanSweeper:
             return None
         if sighting.whose is Whose.COPIED:
             return await self._consider_copied(sighting)
-        if sighting.whose is not Whose.OURS:
+        if sighting.whose not in {Whose.OURS, Whose.UNMARKED}:
             return None
-        if self._returned(seen, began_at):
+        # Our own record of its exact key, or of its request id, outweighs marks that are not shown.
+        if not seen.cluster and self._returned(seen, began_at):
             await self._owe(seen, StopReason.REAPPEARED)
             return None
-        return await self._consider_orphan(seen, sighting)
+        return await self._consider_orphan(seen, sighting) if sighting.whose is Whose.OURS else None
 
     def _returned(self, seen: SeenResource, began_at: datetime) -> bool:
         """Was it proven gone, or its create proven fruitless, before this listing began?"""

@@ -232,7 +232,8 @@ def test_lost_create_that_made_nothing_is_proven_so_and_started_again_on_demand(
     scenario(play)
 
 
-def test_pod_that_shows_after_its_create_was_proven_fruitless_is_stopped() -> None:
+@pytest.mark.parametrize("echo", ["full", "none"])
+def test_pod_that_shows_after_its_create_was_proven_fruitless_is_stopped(echo: str) -> None:
     """The listing lagged longer than the settle time: two pods may live, and the late one is owed at once."""
 
     async def play(world: World) -> None:
@@ -250,7 +251,7 @@ def test_pod_that_shows_after_its_create_was_proven_fruitless_is_stopped() -> No
             assert len(world.alive()) == 1
             assert len(world.events("resource.reappeared")) == 1
 
-    scenario(play, list_lag_seconds=200, get_lag_seconds=200)
+    scenario(play, list_lag_seconds=200, get_lag_seconds=200, echo_env=echo)
 
 
 def test_two_pods_of_one_request_leave_only_the_recorded_one_alive() -> None:

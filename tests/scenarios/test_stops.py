@@ -127,7 +127,10 @@ def test_orphan_is_stopped_within_fifteen_seconds_of_the_end_of_its_grace(born_a
     scenario(play)
 
 
-def test_pod_that_is_seen_again_after_its_discharge_is_owed_and_stopped_again() -> None:
+@pytest.mark.parametrize("echo", ["full", "none"])
+def test_pod_that_is_seen_again_after_its_discharge_is_owed_and_stopped_again(echo: str) -> None:
+    """By its exact key: also where the provider shows no environment."""
+
     async def play(world: World) -> None:
         world.configure("m1")
         world.excepted.add("two-at-once")
@@ -143,7 +146,7 @@ def test_pod_that_is_seen_again_after_its_discharge_is_owed_and_stopped_again() 
             assert len(world.events("resource.reappeared")) == 1
             assert world.alive() == []
 
-    scenario(play)
+    scenario(play, echo_env=echo)
 
 
 def test_operator_stop_during_a_cold_start_is_sent_at_once_and_the_next_caller_starts_anew() -> None:
