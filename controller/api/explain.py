@@ -82,7 +82,7 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
     yield _why_there(panel, record, model)
     spent = believed_micros(record, now=panel.now)
     if record.usd_per_hour is not None and spent is not None:
-        text = f"costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far as far as known"
+        text = f"costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far"
         yield Line(subject=record.id, text=text, since=record.started_at)
     if record.phase is Phase.ACTIVE:
         yield _idle(panel, record)

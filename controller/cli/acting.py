@@ -156,7 +156,8 @@ async def _until_ended(daemon: Daemon, left: list[str], progress: Progress) -> N
             progress.tell("the daemon is away; it will go on when it is back")
         else:
             left[:] = [wanted for wanted in left if not (found.get(wanted) or {}).get("ended_at")]
-            progress.tell(_waiting_words(left, found.get))
+            if left:
+                progress.tell(_waiting_words(left, found.get))
         if left:
             await anyio.sleep(_LOOK_AGAIN_SECONDS)
 

@@ -211,7 +211,7 @@ def unblock(
 def evidence(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=100_000, help="Newest lines first shown.")] = 20,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=100_000, help="How many of the newest lines.")] = 20,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -108,7 +108,8 @@ def _facts(answer: Body, now: datetime) -> Iterator[tuple[str, object]]:
     yield "owed stops", answer.get("owed")
     yield "open obligations", answer.get("obligations_open")
     if spend := answer.get("spend"):
-        yield "spent today", f"{usd(spend.get('exposure_usd')) or '-'} of {usd(spend.get('limit_usd')) or '-'}"
+        parts = (f"{usd(spend.get(f'{part}_usd')) or '-'} {part}" for part in ("settled", "held"))
+        yield "today's money", f"{', '.join(parts)}, of {usd(spend.get('limit_usd')) or '-'}"
     if listing := answer.get("listing"):
         yield "last listing", _listing(listing, now)
     yield "daemon", "ready" if answer.get("ready") else f"not ready ({answer.get('mode')})"

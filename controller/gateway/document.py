@@ -64,7 +64,7 @@ def _object(text: str) -> Document:
         return _ended(text, at, Document(text, members, spans))
     while True:
         if not text.startswith('"', at):
-            raise Unreadable("a key is missing")
+            raise Unreadable("the body is not readable JSON: a name in quotes is missing")
         name, at = DECODER.raw_decode(text, at)
         if name in members:
             raise Unreadable(f"the key {name[:64]!r} is given twice")
