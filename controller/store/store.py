@@ -152,6 +152,7 @@ class Store:
             outcome = work(tx)
             if tx.book is not self.book:
                 tx.put_mark(self._next_mark(tx.now))
+            tx.finish()
             return outcome, tx.book
 
         try:
