@@ -100,7 +100,7 @@ def _record_of(tx: Tx, seen: SeenResource, claim: Claim, *, model: ModelPolicy, 
         replace(
             declared,
             phase=advance(declared.phase, Phase.REQUESTED),
-            started_at=seen.created_at or tx.now,
+            started_at=min(seen.created_at or tx.now, tx.now),  # a time to come would put its deadlines off
             key=seen.key,
             epoch=epoch,
             usd_per_hour=seen.usd_per_hour,

@@ -1,6 +1,7 @@
 """Does a claim take over exactly one installation's resources, duty first?"""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,15 @@ async def test_a_configured_model_s_resource_is_adopted_into_the_free_slot_with_
         assert (record.phase, record.key, record.slot) == (Phase.REQUESTED, key("p1"), 0)
         assert (duty.key, duty.due_at) == (key("p1"), None)
         assert record.epoch == duty.epoch > 70
+
+
+async def test_a_resource_made_in_time_to_come_lives_no_longer_for_it(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        made_at = clock.now() + timedelta(days=400)
+        await store.write(lambda tx: claim(tx, claiming(theirs("p1", created_at=made_at))))
+        (record,) = store.book.records.values()
+        assert record.started_at == clock.now()
 
 
 @pytest.mark.parametrize("alias", [None, "removed"])
