@@ -163,8 +163,8 @@ class Observer:
     async def _read(self, key: ResourceKey, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
             answer = await self._reading.read_resource(key)
-        view = self._view.value
-        kept = {known: read for known, read in view.reads.items() if known in self._store.book.held_keys()}
+        view, held = self._view.value, self._store.book.held_keys()
+        kept = {known: read for known, read in view.reads.items() if known in held}
         sighted = view.sighted
         if isinstance(answer, Present):
             answer = replace(answer, resource=replace(answer.resource, key=key))

@@ -8,7 +8,9 @@ from decimal import Decimal
 import anyio
 import pytest
 
+from controller.core.book import Book
 from controller.core.deployment import ProviderState
+from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing, Present
 from controller.core.readiness import Verdict
 from controller.providers.fake.adapter import Looked
@@ -140,6 +142,28 @@ async def test_a_read_that_shows_it_is_a_sighting(bench: Bench) -> None:
     view = await bench.look()
     assert isinstance(view.reads[key_of(record)], Present)
     assert view.sighted[key_of(record)] == bench.clock.now()
+
+
+@on_bench
+async def test_each_read_asks_once_what_is_held(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each read that is kept: with n machines in doubt that would be n cubed."""
+    for slot in range(6):
+        await bench.serve(f"qwen-{slot}", slot=slot)
+    bench.provider.script.listings += [Looked.EMPTY, Looked.EMPTY]
+    observer = bench.observer()
+    await observer.run_pass()
+    asked: list[Book] = []
+    real = Book.held_keys
+
+    def counted(book: Book) -> frozenset[ResourceKey]:
+        asked.append(book)
+        return real(book)
+
+    monkeypatch.setattr(Book, "held_keys", counted)
+    await bench.move(60)
+    await observer.run_pass()
+    assert len(bench.view.value.reads) == 6
+    assert len(asked) <= 6 + 3
 
 
 @on_bench
