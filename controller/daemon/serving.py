@@ -26,6 +26,7 @@ from controller.core.obligation import KeepOpen, Obligation, settle
 from controller.core.policy import StopEvidence
 from controller.daemon.build import Daemon, Seams, build
 from controller.daemon.modes import Decided, decide
+from controller.daemon.rehearsal import rehearse
 from controller.notify import Notifier
 from controller.settings import ConfigProblems, find_config
 from controller.store.errors import StoreDamaged, StoreError, StoreInUse, StoreNewer
@@ -95,6 +96,7 @@ async def _run(daemon: Daemon, notifier: Notifier, closing: anyio.Event) -> int:
                 await serving.start(partial(serve_unix, app, path, mode=SOCKET_MODE, closing=closing))
             group.start_soon(_beat, daemon, notifier)
             notifier.ready()
+            group.start_soon(rehearse, daemon)
             log.info("ready", run=daemon.run_id, owner=daemon.policy.owner, stop_only=daemon.mode.stop_only)
             await closing.wait()
             notifier.stopping()
