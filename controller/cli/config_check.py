@@ -1,6 +1,7 @@
 """What would the config do, and could the processes have their keys?"""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from controller.cli.exits import Exit
 from controller.cli.output import say, show_facts, show_json, show_table
@@ -30,11 +31,13 @@ def config_check(settings: Settings, *, as_json: bool) -> Exit:
         "max_lifetime": write_span(policy.max_lifetime),
         "stop_evidence": policy.stop_evidence.value,
     }
-    keys = list(_keys(settings))
+    found = list(_keys(settings))
+    keys = [problem for problem, _ in found]
+    code = Exit.BAD_CONFIG if any(counts for _, counts in found) else Exit.OK
     if as_json:
         paths = {"store": str(settings.places.store), "evidence": str(settings.places.evidence)}
         show_json({"file": str(settings.file), "models": rows, "limits": limits, "paths": paths, "keys": keys})
-        return Exit.OK
+        return code
     show_table(
         ("model", "image", "GPUs, in order", "cards", "$/h at most", "idle", "start within", "lives at most"),
         [tuple(row.values()) for row in rows],
@@ -46,19 +49,21 @@ def config_check(settings: Settings, *, as_json: bool) -> Exit:
         say(f"key: {problem}")
     if not models:
         say("no model is configured: nothing can start")
-    return Exit.OK
+    return code
 
 
-def _keys(settings: Settings) -> Iterator[str]:
-    """What stands in the way of each secret, as the user who asks would meet it."""
+def _keys(settings: Settings) -> Iterator[tuple[str, bool]]:
+    """What stands in the way of each secret, as the user who asks would meet it, and whether it counts as a fault.
 
-    def of(alias: str) -> Callable[[], object]:
-        return lambda: settings.server_key(alias)
-
-    yield from _tried(settings.runpod_key)
-    for alias in settings.models:
-        yield from _tried(of(alias))
-    yield from _tried(settings.client_key_digests)
+    A systemd credential is there only inside its service: outside nothing can be said against it.
+    """
+    outside = "CREDENTIALS_DIRECTORY" not in settings.environment
+    unseen = outside and settings.written.runpod.key_credential is not None
+    yield from ((problem, not unseen) for problem in _tried(settings.runpod_key))
+    for alias, section in settings.models.items():
+        unseen = outside and section.key_credential is not None
+        yield from ((problem, not unseen) for problem in _tried(partial(settings.server_key, alias)))
+    yield from ((problem, True) for problem in _tried(settings.client_key_digests))
 
 
 def _tried(read: Callable[[], object]) -> Iterator[str]:

@@ -54,7 +54,10 @@ class Link:
         try:
             return await ask()
         except Unreachable as error:
-            raise Failure(Exit.UNREACHABLE, f"the daemon does not answer at {self._socket}: {error}") from error
+            raise Failure(
+                Exit.UNREACHABLE,
+                f"the daemon does not answer at {self._socket} ({error}); is it running? `gpuwarden up` starts it",
+            ) from error
         except Problem as error:
             raise Failure(exit_of(error.code), error.detail or error.code) from error
 

@@ -177,6 +177,8 @@ def panel_of(daemon: Daemon, closing: anyio.Event) -> Panel:
 
 def _waiting_for(daemon: Daemon, duty: Obligation) -> str:
     """Which proof an obligation still lacks, in words."""
+    if not duty.due and duty.key is not None:
+        return "nothing: no stop is wanted yet"
     verdict = settle(
         duty,
         daemon.settler.sight(duty),

@@ -8,8 +8,12 @@ other. Only the last byte is stored, when it moved by enough to matter or when u
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from controller.core.identity import DeploymentId
+
+KEPT: Final = timedelta(hours=1)
+"""What a gateway that is gone said of the last byte is kept so long; longer than any record of it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +35,8 @@ class StreamLeases:
 
     def put(self, gateway: str, leases: Iterable[StreamLease], *, now: datetime) -> None:
         """Replace everything that this gateway stated before."""
-        for key in [key for key in self._stated if key[0] == gateway]:
+        forgotten = now - KEPT
+        for key in [key for key, (_, until) in self._stated.items() if key[0] == gateway or until < forgotten]:
             del self._stated[key]
         for lease in leases:
             self._stated[gateway, lease.deployment] = (lease, now + self.lifetime)

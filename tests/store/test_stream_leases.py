@@ -63,3 +63,12 @@ def test_what_one_gateway_stated_can_be_read_back_while_it_counts() -> None:
     leases = after(("g1", [stated()]), ("g2", [stated(TWO)]))
     assert leases.of("g1", now=T0 + LIFE) == {ONE: stated()}
     assert leases.of("g1", now=T0 + LIFE + MS) == {}
+
+
+def test_what_a_gateway_that_is_gone_said_is_dropped_after_an_hour() -> None:
+    leases = after(("gone", [stated()]))
+    hour = T0 + LIFE + timedelta(hours=1)
+    leases.put("g2", [], now=hour)
+    assert leases.last_byte_at(ONE) == T0
+    leases.put("g2", [], now=hour + MS)
+    assert leases.last_byte_at(ONE) is None
