@@ -8,6 +8,7 @@ sees it.
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
+from typing import Final
 
 from controller.core.deployment import CreateAnswer, DeploymentSpec
 from controller.core.errors import Refusal
@@ -20,6 +21,9 @@ from controller.store.ledger import BudgetExhausted
 from controller.store.names import deployment_id
 from controller.store.transaction import Tx
 
+LIMIT: Final = timedelta(seconds=1)
+"""A store that somebody else holds must not keep the daemon from being ready."""
+
 
 class _Rehearsed(Exception):
     """The play is over."""
@@ -31,7 +35,7 @@ async def rehearse(daemon: Daemon) -> None:
     if model is None or daemon.mode.stop_only:
         return
     with suppress(_Rehearsed, Refusal, BudgetExhausted, StoreError):
-        await daemon.store.write(lambda tx: _play(tx, daemon, model))
+        await daemon.store.write(lambda tx: _play(tx, daemon, model), limit=LIMIT)
 
 
 def _play(tx: Tx, daemon: Daemon, model: ModelPolicy) -> None:

@@ -95,8 +95,8 @@ async def _run(daemon: Daemon, notifier: Notifier, closing: anyio.Event) -> int:
             ):
                 await serving.start(partial(serve_unix, app, path, mode=SOCKET_MODE, closing=closing))
             group.start_soon(_beat, daemon, notifier)
+            await rehearse(daemon)
             notifier.ready()
-            group.start_soon(rehearse, daemon)
             log.info("ready", run=daemon.run_id, owner=daemon.policy.owner, stop_only=daemon.mode.stop_only)
             await closing.wait()
             notifier.stopping()

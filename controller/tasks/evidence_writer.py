@@ -19,6 +19,7 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
+from controller.store.errors import StoreError
 from controller.store.outbox import hash_of, lines_after
 from controller.store.store import Store
 
@@ -99,9 +100,13 @@ class EvidenceWriter:
         return lines[-1][0]
 
     async def close(self) -> None:
-        """Write what is left, then let the file go."""
-        await self.run_pass()
-        self._file.close()
+        """Write what is left, then let the file go; what cannot be written now waits in the store."""
+        try:
+            await self.run_pass()
+        except (StoreError, OSError) as problem:
+            log.warning("evidence_left_in_store", error=str(problem))
+        finally:
+            self._file.close()
 
 
 class EvidenceFile:

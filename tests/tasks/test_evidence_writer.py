@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from controller.core.evidence_chain import BEFORE_THE_FIRST
+from controller.store.errors import StoreError
 from controller.tasks.evidence_writer import EvidenceFile, EvidenceWriter
 from tests.tasks.world import Bench, at_once, on_bench
 
@@ -219,3 +220,22 @@ async def test_a_file_of_another_store_is_set_aside_and_all_of_this_one_is_told(
     await writer(bench).run_pass()
     assert seqs(path) == whole(bench)
     assert seqs(path.with_name("evidence.jsonl.aside-1")) == [900]
+
+
+@on_bench
+async def test_lines_that_cannot_be_read_at_the_end_wait_in_the_store_for_the_next_start(bench: Bench) -> None:
+    task = writer(bench)
+    await tell(bench)
+    await task.run_pass()
+    before = whole(bench)
+    await tell(bench, 2)
+
+    async def locked(*_: object) -> None:
+        raise StoreError("database is locked")
+
+    vars(bench.store)["read"] = locked
+    await task.close()
+    assert seqs(path_of(bench)) == before
+    del vars(bench.store)["read"]
+    await writer(bench).run_pass()
+    assert seqs(path_of(bench)) == whole(bench)
