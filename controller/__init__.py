@@ -17,22 +17,27 @@ The folder says what code may do. Imports point down this list, and `make check`
     supervision                       the only loop: deadlines, wake-ups, heartbeat, backoff, failure limit
     store | providers | upstreams     the only SQL | the only way to rent and stop | the model server on a machine
     transport | http1                 the only httpx | a small HTTP/1.1 client for the hot path
-    settings | log | notify           the config file | log lines | the messages to systemd
+    settings | log | notify, children the config file | log lines | the messages to systemd, our commands as children
     core | clock | ids | emulators    rules without any effect | time | chance | stand-ins for the outside
 
 The life of a machine, and the file that rules each step:
 
-* may it start, which GPU type, which slot      core.decision, core.reconcile, core.policy, core.sizing, core.spend
+* may it start, and what may it cost            core.start, core.policy, core.spend, core.backoff
+* may this command be obeyed                    core.hosting, inside the transactions of store.deployments, store.duties
+* what has to change now                        core.reconcile, tasks.reconciler
 * who may act on it now                         core.lease (epochs), tasks.lease_keeper
 * the one hand that creates and stops           tasks.executor, through providers.writing
-* the one eye                                   tasks.observer, through providers.reading and upstreams.probe
+* the one eye                                   tasks.observer, through providers.reading and upstreams.probe;
+                                                what it saw: core.view, core.inventory
+* all that is on record at one moment           core.book, renewed by store.store after each commit
 * is it serving                                 core.readiness
 * is it unused, looping, nobody's               core.idle, core.crash_loop, core.orphans and the task of each
 * which phase follows which                     core.lifecycle, one table
 * what is owed, and what ends the debt          core.obligation, core.evidence, tasks.obligation_settler
 * what was written down, for whom to read       tasks.evidence_writer (the evidence file), tasks.ledger_keeper (money)
 
-The invariants are not a document beside the code: the simulation in tests/ checks them after every step.
+The invariants are not a document beside the code: tests/scenarios/invariants.py asks truth, store and evidence file for
+them after every scenario of the whole daemon.
 """
 
 __version__ = "0.1.0"

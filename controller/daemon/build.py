@@ -134,9 +134,9 @@ class Daemon:
             await _within_limit(self.evidence_writer.close)
 
 
-async def _within_limit(work: Callable[[], object]) -> None:
+async def _within_limit(work: Closer) -> None:
     with anyio.move_on_after(CLOSE_LIMIT.total_seconds(), shield=True):
-        await work()  # type: ignore[misc]  # all of them are coroutines
+        await work()
 
 
 async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Daemon:

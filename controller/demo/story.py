@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -166,6 +165,6 @@ async def _evidence(scene: Scene) -> int:
     return len(lines)
 
 
-async def _command(scene: Scene, words: list[str]) -> "subprocess.CompletedProcess[bytes]":
-    program: Callable[..., Any] = anyio.run_process
-    return await program([sys.executable, "-m", "controller", *words, "--config", str(scene.config)], check=False)  # type: ignore[no-any-return]  # anyio's return type is this one
+async def _command(scene: Scene, words: list[str]) -> subprocess.CompletedProcess[bytes]:
+    program = [sys.executable, "-m", "controller", *words, "--config", str(scene.config)]
+    return await anyio.run_process(program, check=False)
