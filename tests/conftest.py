@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 
+@pytest.hookimpl(tryfirst=True)  # before the workers read the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start real processes and wait real seconds run one after another, beside all others."""
     for item in items:

@@ -164,7 +164,8 @@ async def stage(group: TaskGroup) -> AsyncIterator[Stage]:
     """Everything up; on leaving, everything down, in seconds."""
     began = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix="gpuwarden-demo-"))
-    emulator_port, gateway_port = _free_port(None), _free_port(PORT_WISHED)
+    holders = [_held_port(None), _held_port(PORT_WISHED)]
+    emulator_port, gateway_port = (int(holder.getsockname()[1]) for holder in holders)
     scene = Stage(folder=folder, emulator_port=emulator_port, gateway_port=gateway_port)
     try:
         settings = _write_files(scene)
@@ -175,20 +176,24 @@ async def stage(group: TaskGroup) -> AsyncIterator[Stage]:
     finally:
         with anyio.CancelScope(shield=True):
             await _end_all(scene)
+        for holder in holders:
+            holder.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _free_port(wished: int | None) -> int:
+def _held_port(wished: int | None) -> socket.socket:
+    """A free port on loopback, kept from others until its holder is closed; a server of ours may listen there."""
     for port in (wished, 0):
         if port is None:
             continue
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
+        holder = socket.socket()
+        try:
+            holder.bind(("127.0.0.1", port))  # plainly: a port that somebody else holds so is not free
+        except OSError:
+            holder.close()
+            continue
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return holder
     raise OSError("no free port on loopback")
 
 
