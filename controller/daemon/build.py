@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeVar
 
 import anyio
 
@@ -55,7 +56,10 @@ FAILURES_MAX = 8
 """A task that fails so often in a row ends the daemon; the unit starts it clean."""
 
 
-async def in_thread(work: Callable[[], object]) -> object:
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work)
 
 
@@ -72,7 +76,7 @@ class Seams:
     """HTTP to provider and model servers; `None`: real sockets."""
     creator: Creator | None = None
     """The database driver's connection; `None`: aiosqlite."""
-    blocking: Blocking = in_thread  # type: ignore[assignment]  # generic in its result, as the protocol says
+    blocking: Blocking = in_thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ failed look leaves what was seen before, with the instant at which it was seen.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 
@@ -235,8 +235,8 @@ class Observer:
             due.append(self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY))
         return min(due + [self._probe_due(record) for record, _ in self._reachable(book)])
 
-    def _publish(self, **changed: object) -> None:
-        self._view.publish(replace(self._view.value, **changed))  # type: ignore[arg-type]  # names are View's own
+    def _publish(self, **changed: Any) -> None:
+        self._view.publish(replace(self._view.value, **changed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

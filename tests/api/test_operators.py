@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ async def test_status_counts_foreign_things_and_not_ours(house: World) -> None:
             last_at=house.clock.now(),
             times=1,
         )
-        await house.store.write(lambda tx, sighting=sighting: duties.sight(tx, sighting))  # type: ignore[misc]
+        await house.store.write(partial(duties.sight, sighting=sighting))
     assert (await house.operator.get("/v1/status"))["foreign"] == 2
 
 
