@@ -1,0 +1,142 @@
+"""What is the world that a simulated daemon lives in?
+
+One provider with its account, machines of operators, and clients: programs of one kernel. The config is that of the
+fault cases: idle after 300 s, startup deadline 900 s, crash rule 3 in 600 s.
+"""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from controller.api.client import DaemonClient
+from controller.emulators.exchange import Request
+from controller.emulators.runpod import Emulator, Settings, build_app
+from controller.emulators.runpod.emulator import Call
+from controller.emulators.runpod.pods import Pod
+from controller.http1 import Outgoing
+from tests.simulation.kernel import BEGIN, Kernel
+from tests.simulation.machine import SERVER_KEY, Machine
+from tests.simulation.wires import Answer, Line, Wire
+
+OWNER: Final = "acme-test"
+ACCOUNT_KEY: Final = "account-key"
+
+HEAD: Final = """
+name = "{owner}"
+usd_per_day = {usd_per_day}
+state_dir = "{state}"
+
+[runpod]
+base_url = "http://127.0.0.1:1/v2"
+proxy_url = "http://127.0.0.1:1/proxy/{{pod}}/{{port}}"
+
+[policy]
+{policy}
+"""
+
+MODEL: Final = """
+[models.{alias}]
+model = "org/{alias}"
+image = "vllm/vllm-openai:v0.31.0"
+gpus = ["NVIDIA L40S", "NVIDIA A40"]
+context = 4096
+idle_after = "300s"
+startup_deadline = "900s"
+crash_restart_limit = 3
+max_usd_per_hour = 2
+{extra}
+"""
+
+
+class Provider(Emulator):
+    """The emulator, telling of every call and every change of what bills."""
+
+    def __init__(self, kernel: Kernel, *, seed: int, settings: Settings) -> None:
+        self.on_call: Callable[[Call, Request], None] = lambda *_: None
+        self.on_made: Callable[[Pod], None] = lambda _: None
+        self.on_ended: Callable[[Pod], None] = lambda _: None
+        super().__init__(
+            clock=lambda: BEGIN.timestamp() + kernel.time, rng=random.Random(f"provider {seed}"), settings=settings
+        )
+
+    def open_call(self, request: Request, now: float) -> Call:
+        call = super().open_call(request, now)
+        self.on_call(call, request)
+        return call
+
+    def add_pod(self, asked: dict[str, Any], now: float, *, lags: bool = True) -> Pod:
+        pod = super().add_pod(asked, now, lags=lags)
+        self.on_made(pod)
+        return pod
+
+    def end_pod(self, pod: Pod, now: float, *, shown_for: float = 0.0) -> None:
+        before = pod.ended_at
+        super().end_pod(pod, now, shown_for=shown_for)
+        if before is None:
+            self.on_ended(pod)
+
+
+class Town:
+    """Kernel, provider, machines and the people who use them."""
+
+    def __init__(self, folder: Path, *, seed: int, models: tuple[str, ...] = ("m1",), **settings: Any) -> None:
+        self.folder, self.seed, self.models = folder, seed, models
+        self.kernel = Kernel(seed)
+        secrets = {f"vllm_{alias}": SERVER_KEY for alias in models}
+        self.provider = Provider(self.kernel, seed=seed, settings=Settings(**{"secrets": secrets} | settings))
+        self.provider_program = self.kernel.program("provider")
+        self.line = Line(self.provider_program, build_app(self.provider))
+        ways = random.Random(f"ways {seed}")
+        self.line.delay = lambda: ways.uniform(0.002, 0.05)
+        self.clients = self.kernel.program("clients")
+        self.machines: dict[str, Machine] = {}
+
+    def machine(self, name: str = "box") -> Machine:
+        folder = self.folder / name
+        folder.mkdir()
+        made = self.machines[name] = Machine(self.kernel, name, folder, self.line, seed=self.seed)
+        return made
+
+    def configure(
+        self,
+        machine: Machine,
+        *models: str,
+        policy: str = "",
+        extra: str = "",
+        usd_per_day: int = 500,
+        account_key: str = ACCOUNT_KEY,
+    ) -> None:
+        """Write the machine's config with these models, and its keys."""
+        keys = machine.folder / "keys"
+        keys.mkdir(exist_ok=True, mode=0o700)
+        for name in ("runpod", *self.models):
+            path = keys / name
+            path.write_text(account_key if name == "runpod" else SERVER_KEY)
+            path.chmod(0o600)
+        head = HEAD.format(owner=OWNER, state=machine.state, policy=policy, usd_per_day=usd_per_day)
+        machine.config.write_text(head + "".join(MODEL.format(alias=alias, extra=extra) for alias in models))
+        machine.config.chmod(0o600)
+
+    def operators(self, machine: Machine) -> DaemonClient:
+        """The operators' API of a machine, as called from outside of the daemon."""
+        return DaemonClient(Wire(self.clients, {"socket": machine.operators_line}), "unix:/run/api.sock:")
+
+    async def chat(self, machine: Machine, alias: str = "m1", *, stream: bool = False, max_tokens: int = 4) -> Answer:
+        """Ask a machine's gateway; the answer's head has come. Whoever holds it closes it. Raises http1's errors."""
+        body = {"model": alias, "messages": [{"role": "user", "content": "hello"}]}
+        request = Outgoing(
+            method="POST",
+            url="http://gateway/v1/chat/completions",
+            headers=((b"content-type", b"application/json"),),
+            body=json.dumps(body | {"max_tokens": max_tokens, "stream": stream}).encode(),
+            head_limit=None,
+            silence_limit=None,
+        )
+        return await Wire(self.clients, {"gateway": machine.front}).send(request)
+
+    def alive(self) -> list[Pod]:
+        """What bills now, in truth."""
+        self.provider.settle()
+        return [pod for pod in self.provider.pods.values() if pod.alive]
