@@ -18,6 +18,7 @@ from controller.emulators.runpod.pods import Pod
 from controller.http1 import Outgoing
 from tests.simulation.kernel import BEGIN, Kernel
 from tests.simulation.machine import SERVER_KEY, Machine
+from tests.simulation.staged import Staged
 from tests.simulation.wires import Answer, Line, Wire
 
 OWNER: Final = "acme-test"
@@ -91,6 +92,7 @@ class Town:
         ways = random.Random(f"ways {seed}")
         self.line.delay = lambda: ways.uniform(0.002, 0.05)
         self.clients = self.kernel.program("clients")
+        self.staged = Staged(self.kernel)
         self.machines: dict[str, Machine] = {}
 
     def machine(self, name: str = "box") -> Machine:
