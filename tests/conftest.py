@@ -1,8 +1,17 @@
-"""What every test shares: async tests run on asyncio, the loop the daemon runs on, and real processes one by one."""
+"""What every test shares: async tests run on asyncio, the loop the daemon runs on, and real processes one by one.
+
+Properties are tried on the same few examples each time, so that a run says the same twice; `--hypothesis-profile=deep`
+looks for new ones.
+"""
 
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("short", derandomize=True, max_examples=60, deadline=None, database=None)
+settings.register_profile("deep", max_examples=2000, deadline=None, print_blob=True)
+settings.load_profile("short")
 
 
 @pytest.hookimpl(tryfirst=True)  # before the workers read the groups
