@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controller.providers.runpod.catalog import clouds_wanted, prices_in
+from controller.providers.runpod.document import Unreadable
 from controller.providers.runpod.order import Cloud
-from controller.providers.runpod.wire import Unreadable
 from tests.support.runpod_samples import GPU, MODEL, raw
 
 COMMUNITY = replace(MODEL, cloud=Cloud.COMMUNITY)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from controller.core.deployment import ProviderState, SeenResource
 from controller.core.evidence import StopReason
 from controller.core.identity import IDENTIFIER_BYTES_MAX, Tags
-from controller.providers.runpod.wire import Page, Pod, Problem, Reader, Unreadable, key_name, problem_in
+from controller.providers.runpod.document import Unreadable
+from controller.providers.runpod.wire import Page, Pod, Problem, Reader, key_name, problem_in
 from tests.support.runpod_samples import ENV, KEY, NAME, NAMESPACE, REQUEST, TAGS, page, pod, raw
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)

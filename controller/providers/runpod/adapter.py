@@ -20,7 +20,7 @@ from controller.core.identity import ResourceKey, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
 from controller.providers.errors import BadOrder, HeldBack, ProviderError
 from controller.providers.reading import Prices
-from controller.providers.runpod import wire
+from controller.providers.runpod import document, wire
 from controller.providers.runpod.account import Account, Kind, wait_asked
 from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, prices_in
 from controller.providers.runpod.order import RunpodModel, create_body, declared, difference, resource_name
@@ -115,7 +115,7 @@ class RunpodReading:
         if answer.code != 200:
             return Unreadable(problem=_words(self._account, answer), at=began_at)
         pod = self._reader.pod(answer.body, now=self._clock.now())
-        if isinstance(pod, wire.Unreadable) or pod.seen.key.incarnation != key.incarnation:
+        if isinstance(pod, document.Unreadable) or pod.seen.key.incarnation != key.incarnation:
             return Unreadable(problem="the answer does not describe this resource", at=began_at)
         return Present(resource=pod.seen, observed_at=self._clock.now())
 
@@ -125,7 +125,7 @@ class RunpodReading:
             answer = await self._account.call(Kind.READ, "GET", CATALOG_PATH)
             if answer.code == 200:
                 prices = prices_in(answer.body, wanted=self._wanted)
-                if not isinstance(prices, wire.Unreadable):
+                if not isinstance(prices, document.Unreadable):
                     return Prices(usd_per_hour=prices, observed_at=self._clock.now())
                 problem = prices.what
             else:
@@ -212,7 +212,7 @@ class RunpodWriting:
 
     def _made(self, answer: Answer, order: Order, model: RunpodModel) -> CreateOutcome:
         pod = self._reader.pod(answer.body, now=self._clock.now())
-        if isinstance(pod, wire.Unreadable):
+        if isinstance(pod, document.Unreadable):
             return CreateUnknown(detail=f"accepted, but {pod.what}")
         if not _answers(pod.seen.tags, order.tags):
             return CreateUnknown(detail="ownership: what was made is described with other tags than ordered")

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from controller.providers.runpod.document import Unreadable, document
 from controller.providers.runpod.order import Cloud, RunpodModel
-from controller.providers.runpod.wire import Unreadable, document, usd
+from controller.providers.runpod.wire import usd
 
 CATALOG_PATH: Final = "/catalog/gpus"
 

@@ -10,7 +10,6 @@ commands).
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,13 +17,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 from urllib.parse import quote
 
 from controller.core.deployment import ProviderState, SeenResource
 from controller.core.errors import InvalidIdentifier
 from controller.core.evidence import StopReason
 from controller.core.identity import IDENTIFIER_BYTES_MAX, Owner, RequestId, ResourceKey, Scope, Tags, identifier
+from controller.providers.runpod.document import Unreadable, document
 from controller.providers.runpod.starts import Starts
 
 TAG_OWNER: Final = "GPUWARDEN_OWNER"
@@ -40,6 +40,8 @@ EPOCH: Final = re.compile(r"[0-9]{1,18}")
 PROXIED_ID: Final = re.compile(r"[a-z0-9]{1,48}")
 WORD_LENGTH_MAX: Final = 40
 USD_PER_HOUR_MAX: Final = Decimal(100_000)
+USD_PER_HOUR_MIN: Final = Decimal("1e-9")
+"""Nobody's price; and written out, as evidence writes it, a smaller one may have a million digits."""
 SPAN_SECONDS_MAX: Final = 10 * 365 * 86_400
 YEAR_MIN: Final = 1970
 YEAR_MAX: Final = 2999
@@ -81,13 +83,6 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
-    """It makes no sense; `what` is ours, without a word of the answer."""
-
-    what: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One page of the listing. `problem` says why it cannot count as complete."""
 
@@ -102,18 +97,6 @@ class Problem:
 
     detail: str
     """The provider's words, not yet redacted."""
-
-
-def document(body: bytes) -> Any:
-    """The JSON in `body`, numbers with a point as Decimal; `Unreadable` for anything that is no JSON."""
-    try:
-        return json.loads(body, parse_float=Decimal, parse_constant=_refused)
-    except (ValueError, ArithmeticError, RecursionError):
-        return Unreadable(what="the answer is no JSON")
-
-
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(constant)
 
 
 def problem_in(code: int, headers: Mapping[str, str], body: bytes) -> Problem | None:
@@ -215,7 +198,7 @@ class Reader:
                 now=now,
             ),
             usd_per_hour=usd(entry.get("cost")),
-            offer=_text(gpu.get("id")),
+            offer=_offer(_text(gpu.get("id"))),
             alias=self._alias(key.name) if namespaced else None,
             cluster=isinstance(entry.get("cluster"), dict),
         )
@@ -277,7 +260,7 @@ def usd(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
     amount = Decimal(value)
-    return amount if 0 <= amount <= USD_PER_HOUR_MAX else None
+    return amount if amount == 0 or USD_PER_HOUR_MIN <= amount <= USD_PER_HOUR_MAX else None
 
 
 def _following(pagination: Any) -> tuple[str | None, str | None]:
@@ -360,6 +343,13 @@ def _request(text: str) -> RequestId | None:
 
 def _printable(word: str) -> str:
     return "".join(char if " " <= char <= "~" else "?" for char in word[:WORD_LENGTH_MAX])
+
+
+def _offer(text: str | None) -> str | None:
+    """As it is said, since it is compared with what was ordered; what no order can hold is told by its begin."""
+    if text is None or (text.isprintable() and len(text) <= IDENTIFIER_BYTES_MAX):
+        return text
+    return _printable(text)
 
 
 def _instant(value: Any) -> datetime | None:
