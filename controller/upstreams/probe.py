@@ -186,7 +186,8 @@ def _listed(body: bytes) -> tuple[str, ...] | None:
 def _ids(entries: list[Any]) -> Iterator[str]:
     for entry in entries[:NAMES_MAX]:
         if isinstance(entry, dict) and isinstance(entry.get("id"), str):
-            yield entry["id"]
+            # Half a character can be in a JSON text and in no answer of ours.
+            yield entry["id"].encode("utf-8", "replace").decode()
 
 
 def _json(body: bytes) -> Any:

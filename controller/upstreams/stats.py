@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 SAMPLE: Final = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+-?\d+)?")
-LABEL: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+# Tried at the begin of a word only: else a long word without a value is read anew from each of its letters.
+LABEL: Final = re.compile(r'(?<![a-zA-Z0-9_])([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 ESCAPES: Final = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 RUNNING: Final = ("vllm:num_requests_running", "llamacpp:requests_processing")
