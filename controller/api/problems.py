@@ -94,7 +94,7 @@ async def read_body(request: Request) -> Json:
         return {}
     try:
         body = json.loads(content)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise Problem(400, Code.BAD_REQUEST, f"the body is no JSON: {problem}") from problem
     if not isinstance(body, dict):
         raise Problem(400, Code.BAD_REQUEST, "the body is no JSON object")
