@@ -6,7 +6,9 @@ through all rotations that are left, and then each of its lines against the stor
 
 import gzip
 import json
+import math
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -74,8 +76,12 @@ def _show_text(text: str, *, as_json: bool) -> None:
         print(text, flush=True)
         return
     try:
-        show_line(json.loads(text), as_json=False)
-    except ValueError:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        line = None
+    if isinstance(line, dict):
+        show_line(line, as_json=False)
+    else:
         say(f"unreadable line: {text[:80]!r}")
 
 
@@ -83,7 +89,7 @@ def show_line(line: Body, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(line, ensure_ascii=False), flush=True)
         return
-    phase, proof = line.get("phase") or {}, line.get("evidence") or {}
+    phase, proof = _object(line.get("phase")), _object(line.get("evidence"))
     parts = [
         line.get("deployment") or line.get("model"),
         f"{phase.get('from')} → {phase.get('to')}" if phase else None,
@@ -94,6 +100,10 @@ def show_line(line: Body, *, as_json: bool) -> None:
     ]
     words = " ".join(cell(part) for part in parts if part not in (None, "", {}))
     print(f"{cell(line.get('at'))} {cell(line.get('event')):<22} {words}".rstrip(), flush=True)
+
+
+def _object(value: Any) -> Body:
+    return value if isinstance(value, dict) else {}
 
 
 async def verify(settings: Settings, *, as_json: bool) -> Exit:
@@ -123,7 +133,7 @@ def _filed(path: Path) -> Iterator[FileLine]:
             with _opened(file) as content:
                 for number, text in enumerate(content, start=1):
                     yield FileLine(file=file, number=number, content=_parsed(file, number, text))
-        except (OSError, EOFError, UnicodeDecodeError) as error:
+        except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
             raise Failure(Exit.FAILED, f"{file}: cannot be read: {error}") from error
 
 
@@ -145,8 +155,8 @@ def rotations(path: Path) -> list[Path]:
 
 def _parsed(file: Path, number: int, text: str) -> Body:
     try:
-        found = json.loads(text, parse_constant=_no_constant)
-    except ValueError as error:
+        found = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
         raise Failure(Exit.FAILED, f"{file}:{number}: not JSON: {error}") from error
     if not isinstance(found, dict):
         raise Failure(Exit.FAILED, f"{file}:{number}: not a JSON object")
@@ -155,6 +165,12 @@ def _parsed(file: Path, number: int, text: str) -> Body:
 
 def _no_constant(word: str) -> object:
     raise ValueError(word)
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(value := float(digits)):
+        raise ValueError(digits)
+    return value
 
 
 async def _compared(settings: Settings, lines: list[FileLine]) -> tuple[str, int]:

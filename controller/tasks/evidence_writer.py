@@ -9,6 +9,7 @@ file is opened anew when it was rotated. Trouble with the file never holds up a 
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from controller.store.store import Store
 
 BATCH: Final = 500
 TAIL_BYTES: Final = 1 << 20
+SEQ_MAX: Final = 2**63 - 1
 FILES_LOOKED_AT: Final = 4
 """Where none of the newest ends in this store's line, none older is worth its reading."""
 RETRY: Final = timedelta(seconds=10)
@@ -182,12 +184,18 @@ class LastLine:
 
 
 def last_line(path: Path) -> LastLine | None:
-    """The last whole numbered line of a file, compressed or not; `None` if it has none."""
+    """The last whole numbered line of a file, compressed or not; `None` if it has none.
+
+    A compressed file that is not whole has none: its first part would say that what follows was never written.
+    """
     if not path.exists():
         return None
     if path.suffix == ".gz":
-        with gzip.open(path) as opened:
-            return _last_line(opened.read())
+        try:
+            with gzip.open(path) as opened:
+                return _last_line(opened.read())
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            return None
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - TAIL_BYTES, 0))
         return _last_line(file.read())
@@ -198,7 +206,9 @@ def _last_line(data: bytes) -> LastLine | None:
     for text in reversed(whole.splitlines()):
         try:
             line = json.loads(text)
-            return LastLine(int(line["seq"]), line.get("hash"))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, RecursionError):
             continue
+        seq, digest = (line.get("seq"), line.get("hash")) if isinstance(line, dict) else (None, None)
+        if type(seq) is int and 0 < seq <= SEQ_MAX:
+            return LastLine(seq, digest if isinstance(digest, str) else None)
     return None

@@ -7,11 +7,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.cli.evidence import _show_text
 from controller.core.evidence_chain import BEFORE_THE_FIRST, canonical, link
 from tests.cli.conftest import Run
 from tests.cli.fake_daemon import FakeDaemon
@@ -83,7 +85,7 @@ def test_a_removed_line_is_named_in_the_rotated_file(run: Run, file: Path) -> No
     assert ended.err.startswith(f"{file}.1:3: seq 4: it does not follow the line before")
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "null", '{"seq": NaN}'])
+@pytest.mark.parametrize("line", ["{", "[]", "null", '{"seq": NaN}', '{"seq": 1e999}', "[" * 9999])
 def test_a_line_that_is_none_is_named(run: Run, file: Path, line: str) -> None:
     file.write_text(written(chain(2)) + line + "\n")
     ended = run("evidence", "verify")
@@ -154,6 +156,24 @@ def test_the_newest_lines_are_shown(run: Run, file: Path) -> None:
     out = run("evidence", "-n", "2").out.splitlines()
     assert [line.split()[-1] for line in out] == ["qwen-4", "qwen-5"]
     assert [json.loads(line)["seq"] for line in run("evidence", "--json", "-n", "2").out.splitlines()] == [4, 5]
+
+
+@pytest.mark.parametrize("tear", [lambda packed: packed[:-9], lambda packed: packed[:20] + b"\xff" * 30 + packed[50:]])
+def test_a_torn_rotation_is_named(run: Run, file: Path, tear: Callable[[bytes], bytes]) -> None:
+    file.write_text(written(chain(2)))
+    Path(f"{file}.1.gz").write_bytes(tear(gzip.compress(written(chain(2)).encode())))
+    ended = run("evidence", "verify")
+    assert ended.code == 1
+    assert ended.err.startswith(f"{file}.1.gz: cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    "text", ["5", "null", "[]", "{", "[" * 9999, '{"phase": "x", "evidence": [1], "detail": 1e999}']
+)
+def test_a_line_that_is_none_does_not_end_the_following(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _show_text(text, as_json=False)
+    shown = capsys.readouterr()
+    assert shown.err.startswith("unreadable line: ") or shown.out
 
 
 def test_without_a_file_the_daemon_is_asked_and_then_the_store(run: Run, folder: Path, daemon: FakeDaemon) -> None:

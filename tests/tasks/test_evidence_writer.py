@@ -189,7 +189,11 @@ def test_the_file_is_readable_by_its_group_and_writable_by_us_alone(tmp_path: Pa
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("content", ["", "\n", "no json\n", '{"at":1}\n', "[1]\n", '{"seq":'])
+NO_LINES = ["", "\n", "no json\n", '{"at":1}\n', "[1]\n", '{"seq":', "[" * 100_000 + "\n"]
+NO_NUMBERS = ["true", "1e999", "NaN", "-1", "0", "1.5", "9223372036854775808", "9" * 400, "null", '"7"']
+
+
+@pytest.mark.parametrize("content", [*NO_LINES, *(f'{{"seq":{seq},"hash":"x"}}\n' for seq in NO_NUMBERS)])
 def test_a_file_without_a_numbered_line_begins_at_nought(tmp_path: Path, content: str) -> None:
     (tmp_path / "evidence.jsonl").write_text(content)
     assert EvidenceFile(tmp_path / "evidence.jsonl").last_seq() == 0
@@ -239,3 +243,23 @@ async def test_lines_that_cannot_be_read_at_the_end_wait_in_the_store_for_the_ne
     del vars(bench.store)["read"]
     await writer(bench).run_pass()
     assert seqs(path_of(bench)) == whole(bench)
+
+
+TORN = [lambda packed: packed[:-9], lambda packed: packed[:40], lambda packed: b"no gzip", lambda packed: b""]
+
+
+@pytest.mark.parametrize("tear", [*TORN, lambda packed: packed[:20] + b"\xff" * 30 + packed[50:]])
+@on_bench
+async def test_a_compressed_rotation_that_is_torn_neither_ends_the_daemon_nor_hides_the_whole_one(
+    bench: Bench, tear: Callable[[bytes], bytes]
+) -> None:
+    """As a crash in the middle of a compression leaves it: the part beside the whole, and newer."""
+    await tell(bench, 3)
+    await writer(bench).run_pass()
+    path, rotated = path_of(bench), bench.folder / "evidence.jsonl.1"
+    path.rename(rotated)
+    rotated.with_name(rotated.name + ".gz").write_bytes(tear(gzip.compress(rotated.read_bytes())))
+    path.touch()
+    await tell(bench, 2)
+    await writer(bench).run_pass()
+    assert seqs(path) == [4, 5]
