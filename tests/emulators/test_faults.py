@@ -163,6 +163,47 @@ async def test_the_proxy_suffers_faults_too() -> None:
     assert (await world.ask(pod, "/health")).status_code == 200
 
 
+async def test_rules_given_together_are_taken_back_together() -> None:
+    world = World()
+    lasting = world.emulator.add_faults([{"match": {"path": "/v2/pods"}, "do": {"answer": 503}}])
+    world.emulator.add_faults([{"match": {"path": "/v2/*"}, "do": {"answer": 404}}])
+    seen = [(await world.client.get("/v2/pods")).status_code]
+    world.emulator.remove_faults(lasting)
+    seen.append((await world.client.get("/v2/pods")).status_code)
+    assert (seen, lasting.spent) == ([503, 404], False)
+
+
+async def test_an_order_is_spent_when_each_of_its_rules_was_used_so_often() -> None:
+    world = World()
+    made = world.emulator.add_faults([{"times": 2, "do": {"answer": 503}}])
+    spent = []
+    for _ in range(3):
+        await world.client.get("/v2/pods")
+        spent.append(made.spent)
+    assert spent == [False, True, True]
+
+
+async def test_a_listing_can_show_its_entries_twice() -> None:
+    world = World()
+    pod = await world.create()
+    order(world, {"twice": True}, method="GET", path="/v2/pods")
+    assert [await world.listed(), await world.listed()] == [[pod, pod], [pod]]
+
+
+def test_what_is_late_can_be_made_to_happen_at_once() -> None:
+    async def main() -> tuple[list[str], list[str]]:
+        world = World(list_lag_seconds=600)
+        order(world, {"delay": 900})
+        with pytest.raises(TimeoutError), anyio.fail_after(30):
+            await world.client.post("/v2/pods", json=VLLM_BODY)
+        before = await world.listed()
+        world.emulator.catch_up()
+        return before, await world.listed()
+
+    before, after = run_virtual(main)
+    assert (before, len(after)) == ([], 1)
+
+
 @pytest.mark.parametrize(
     ("rule", "key"),
     [

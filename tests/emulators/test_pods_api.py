@@ -271,3 +271,13 @@ async def test_more_lines_of_a_log_than_it_keeps_are_422() -> None:
 async def test_nothing_is_queued() -> None:
     answer = await World().client.get("/v2/queued-pods")
     assert answer.json() == {"queuedPods": [], "pagination": {"nextCursor": None, "hasNextPage": False}}
+
+
+async def test_a_key_of_another_account_shows_and_makes_that_account_s_pods() -> None:
+    world = World(accounts={"other-key": "other"})
+    pod = await world.create()
+    world.client.headers["authorization"] = "Bearer other-key"
+    assert (await world.listed(), (await world.client.get(f"/v2/pods/{pod}")).status_code) == ([], 404)
+    theirs = await world.create()
+    world.client.headers["authorization"] = "Bearer account-key"
+    assert (await world.listed(), world.truth_of(theirs)["account"]) == ([pod], "other")

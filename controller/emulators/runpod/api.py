@@ -52,7 +52,7 @@ def problem(status: int, detail: str, errors: list[str] | None = None) -> Answer
 
 def find_pod(ask: Ask, pod_id: str) -> Pod:
     """Raises Refused."""
-    pod = ask.emulator.readable(pod_id, ask.now)
+    pod = ask.emulator.readable(pod_id, ask.account, ask.now)
     if pod is None:
         raise Refused(404, "pod not found")
     return pod
@@ -68,7 +68,7 @@ def authorize(ask: Ask) -> None:
         if ask.emulator.settings.api_key not in (None, bearer):
             raise Refused(401, "invalid bearer token")
         return
-    if ask.emulator.readable(owner, ask.now) is None:
+    if ask.emulator.readable(owner, ask.account, ask.now) is None:
         raise Refused(401, "invalid bearer token")
     own_paths = (f"/v2/pods/{owner}", f"/v2/pods/{owner}/action")
     reads = ask.request.method == "GET"
@@ -98,11 +98,13 @@ def _list_pods(ask: Ask, _: str) -> Answer:
     limit = min(bodies.read_list_query(query), ask.emulator.settings.page_size)
     parameters = {name: value for name, value in query.items() if name != "cursor"}
     after = _read_cursor(query.get("cursor"), parameters)
-    found = [pod for pod in ask.emulator.listed(ask.now) if after is None or (pod.created_at, pod.number) < after]
+    shown_now = ask.emulator.listed(ask.account, ask.now)
+    found = [pod for pod in shown_now if after is None or (pod.created_at, pod.number) < after]
     page, more = found[:limit], len(found) > limit
     cursor = _write_cursor(page[-1], parameters) if more else None
+    entries = [shown.pod(ask.emulator, pod, ask.now) for pod in page if pod.id not in ask.omit]
     content = {
-        "pods": [shown.pod(ask.emulator, pod, ask.now) for pod in page if pod.id not in ask.omit],
+        "pods": [entry for entry in entries for _ in range(2 if ask.twice else 1)],
         "pagination": {"nextCursor": cursor, "hasNextPage": more},
     }
     return in_json(200, content)
@@ -132,7 +134,7 @@ def _create_pod(ask: Ask, _: str) -> Answer:
     cost = _hourly(emulator, asked)
     if emulator.balance(ask.now) < cost:
         raise Refused(402, "Insufficient balance.")
-    pod = emulator.add_pod(asked, ask.now)
+    pod = emulator.add_pod(asked | {"account": ask.account}, ask.now)
     answer = in_json(201, shown.pod(emulator, pod, ask.now))
     if ask.ignore:
         emulator.end_pod(pod, ask.now)

@@ -14,13 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One call: who asks what, when. `ignore`: say yes and do nothing; `omit`: leave these out of a listing."""
+    """One call: who asks what, when. `ignore`: say yes and do nothing; `omit`: leave these out of a listing; `twice`:
+    show each of its entries twice."""
 
     emulator: Emulator
     request: Request
     now: float
     ignore: bool = False
     omit: tuple[str, ...] = ()
+    twice: bool = False
+
+    @property
+    def account(self) -> str:
+        return self.emulator.account_of(self.request.bearer() or "")
 
     def owning_pod(self) -> str | None:
         return self.emulator.owner_of(self.request.bearer() or "")

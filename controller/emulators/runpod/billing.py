@@ -38,7 +38,7 @@ def answer_billing(ask: Ask, _: str) -> Answer:
     records = [
         record
         for pod in ask.emulator.pods.values()
-        if pod.account == ask.emulator.settings.account and query.get("podId") in (None, pod.id)
+        if pod.account == ask.account and query.get("podId") in (None, pod.id)
         for record in _records(pod, edges, settled, ask)
     ]
     metadata = {

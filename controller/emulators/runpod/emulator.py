@@ -17,7 +17,7 @@ from typing import Any, Final
 from controller.emulators.exchange import Request
 from controller.emulators.runpod import catalog, control, pods
 from controller.emulators.runpod.children import Children
-from controller.emulators.runpod.faults import Deed, Faults
+from controller.emulators.runpod.faults import Deed, Faults, Order
 from controller.emulators.runpod.money import HOUR, NOTHING, Meter, Purse
 from controller.emulators.runpod.orders import take_orders
 from controller.emulators.runpod.pods import Boot, Pod
@@ -70,9 +70,12 @@ class Emulator:
         """Everything, deleted pods too, as it is now."""
         return control.truth(self, self.settle())
 
-    def add_faults(self, rules: list[dict[str, Any]]) -> None:
+    def add_faults(self, rules: list[dict[str, Any]]) -> Order:
         """Rules as in the HTTP surface. Raises BadControl, and then adds none."""
-        self.faults.add(rules)
+        return self.faults.add(rules)
+
+    def remove_faults(self, order: Order) -> None:
+        self.faults.remove(order)
 
     def clear_faults(self) -> None:
         self.faults.clear()
@@ -94,6 +97,17 @@ class Emulator:
     def change_pod(self, pod_id: str, change: dict[str, Any]) -> str:
         """Make something happen to a pod. Returns its id, which `migrate` makes a new one; raises BadControl."""
         return control.change_pod(self, pod_id, change, self.settle())
+
+    def catch_up(self) -> None:
+        """Let what is late happen now: effects of delayed calls, and what pods are not yet, or still, shown of."""
+        now = self.settle()
+        late, self._later = sorted(self._later, key=lambda entry: entry[0]), []
+        for _, effect in late:
+            effect(now)
+        for pod in self.pods.values():
+            pod.listed_from, pod.readable_from = min(pod.listed_from, now), min(pod.readable_from, now)
+            if pod.stated != pods.TERMINATED:
+                pod.shown_until = min(pod.shown_until, now)
 
     async def close(self) -> None:
         """End every program that was started behind a pod."""
@@ -215,18 +229,23 @@ class Emulator:
         pod.boot = self.new_boot(now, first=False)
         self.rebill(pod, now)
 
-    def listed(self, now: float) -> list[Pod]:
+    def account_of(self, bearer: str) -> str:
+        """Whose pods a key shows."""
+        pod = self.pods.get(self.owner_of(bearer) or "")
+        return pod.account if pod is not None else self.settings.accounts.get(bearer, self.settings.account)
+
+    def listed(self, account: str, now: float) -> list[Pod]:
         """What a listing shows, newest first."""
-        shown = [pod for pod in self.pods.values() if now >= pod.listed_from and self.is_shown(pod, now)]
+        shown = [pod for pod in self.pods.values() if now >= pod.listed_from and self._is_shown(pod, account, now)]
         shown = [pod for pod in shown if pod.stated != pods.TERMINATED]
         return sorted(shown, key=lambda pod: (pod.created_at, pod.number), reverse=True)
 
-    def readable(self, pod_id: str, now: float) -> Pod | None:
+    def readable(self, pod_id: str, account: str, now: float) -> Pod | None:
         pod = self.pods.get(pod_id)
-        return pod if pod is not None and now >= pod.readable_from and self.is_shown(pod, now) else None
+        return pod if pod is not None and now >= pod.readable_from and self._is_shown(pod, account, now) else None
 
-    def is_shown(self, pod: Pod, now: float) -> bool:
-        return pod.account == self.settings.account and (pod.alive or now < pod.shown_until)
+    def _is_shown(self, pod: Pod, account: str, now: float) -> bool:
+        return pod.account == account and (pod.alive or now < pod.shown_until)
 
     def _end_for_want_of_money(self, at: float) -> None:
         """Runpod stops every pod then, and deletes those without a network volume."""

@@ -31,6 +31,7 @@ class Deed:
     drip: float | None = None
     malformed: str | None = None
     omit: tuple[str, ...] = ()
+    twice: bool = False
     ignore: bool = False
     delay: float = 0.0
 
@@ -53,15 +54,34 @@ class Rule:
         return self.pod in parts or self.pod in [pod_name(part) for part in parts]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """Rules that were given together: what takes them back."""
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def spent(self) -> bool:
+        """Each was given so many times, and has had them."""
+        return all(rule.times == 0 for rule in self.rules)
+
+
 class Faults:
     """The rules in force."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
 
-    def add(self, rules: list[dict[str, Any]]) -> None:
+    def add(self, rules: list[dict[str, Any]]) -> Order:
         """Add rules, all or none. Raises BadControl."""
-        self._rules += [_rule(f"[{at}]", rule) for at, rule in enumerate(rules)]
+        order = Order(tuple(_rule(f"[{at}]", rule) for at, rule in enumerate(rules)))
+        self._rules += order.rules
+        return order
+
+    def remove(self, order: Order) -> None:
+        """Take back what was added; the others go on."""
+        gone = {id(rule) for rule in order.rules}
+        self._rules = [rule for rule in self._rules if id(rule) not in gone]
 
     def clear(self) -> None:
         self._rules = []
@@ -145,6 +165,7 @@ _READ: Final[dict[str, Callable[[str, object], object]]] = {
     "drip": positive,
     "malformed": word_of(MALFORMED),
     "omit": _ids,
+    "twice": flag,
     "ignore": flag,
     "delay": not_negative,
 }

@@ -32,6 +32,6 @@ def answer_graphql(ask: Ask) -> Answer:
         "clientBalance": round(ask.emulator.balance(ask.now), 6),
         "currentSpendPerHr": round(ask.emulator.spend_per_hour(), 6),
         "spendLimit": _SPEND_LIMIT_USD,
-        "id": f"user_{ask.emulator.settings.account}",
+        "id": f"user_{ask.account}",
     }
     return in_json(200, {"data": {"myself": {name: value for name, value in shown.items() if name in query}}})

@@ -83,6 +83,8 @@ class Settings:
     """What every new pod's model server is ordered to do, as in a change of one pod."""
     account: str = "main"
     """Whose pods the API shows; a pod belongs to the account that was set at its creation."""
+    accounts: dict[str, str] = field(default_factory=dict)
+    """Keys of other accounts: key to account. Every other key is of `account`."""
     api_key: str | None = None
     """The only key the API takes; None: any."""
 
@@ -163,5 +165,6 @@ _READ: dict[str, Callable[[str, object], object]] = {
     "exec": _programs,
     "upstream": read_orders,
     "account": text,
+    "accounts": texts,
     "api_key": _key_or_none,
 }
