@@ -258,6 +258,10 @@ class Kernel:
         self._programs.remove(program)
         self._buried.append(program)
 
+    def problems(self) -> list[str]:
+        """What went wrong inside programs, dead ones too, that no caller was told."""
+        return [problem for program in (*self._buried, *self._programs) for problem in program.problems]
+
     @property
     def deaths(self) -> int:
         return len(self._buried)

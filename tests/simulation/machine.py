@@ -18,7 +18,6 @@ from typing import Any, Final, TypeVar
 from unittest import mock
 
 import anyio
-import structlog
 
 from controller.api.app import gateways_app, operators_app
 from controller.api.client import DaemonClient
@@ -44,8 +43,6 @@ SERVER_KEY: Final = "open-sesame"
 RESTART_AFTER_S: Final = 5.0
 """What the unit says: `RestartSec`."""
 EXIT_BAD_CONFIG: Final = 78
-
-structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[lambda *_: ""])
 
 
 class Disk:
@@ -150,6 +147,7 @@ class Machine:
         self.starts = 0
         self.around: Around = nothing
         self.on_commit: Callable[[Machine, Program, sqlite3.Connection], None] = lambda *_: None
+        self.on_restored: Callable[[Machine], None] = lambda _: None
         self.on_exit: Callable[[Machine, int | None], None] = lambda *_: None
 
     @property
@@ -341,3 +339,4 @@ def replace_store(machine: Machine, backup: Path) -> None:
         if path.exists():
             os.unlink(path)
     shutil.copy2(backup, machine.store)
+    machine.on_restored(machine)

@@ -21,6 +21,8 @@ from tests.support.asgi_wire import ABORT, LEAVE
 
 Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+CALLER = b"x-simulated-program"
+"""Says to the audit, behind the provider's back, whose call it is."""
 PIECES = 4
 """So many pieces of a body are under way before the sender has to wait."""
 
@@ -169,7 +171,9 @@ class Outside(httpx.AsyncBaseTransport):
         what = f"{request.method} {request.url.raw_path.decode()}"
         if self._around is not None:
             await self._around(self._caller, f"before {what}")
-        exchange = self._line.dial(self._caller, _of_httpx(request), body)
+        scope = _of_httpx(request)
+        scope["headers"].append((CALLER, self._caller.name.encode()))
+        exchange = self._line.dial(self._caller, scope, body)
         if exchange is None:
             raise httpx.ConnectError("nobody listens", request=request)
         try:

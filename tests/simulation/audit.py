@@ -1,0 +1,252 @@
+"""Does everything that the daemon does and writes agree with what is true, at every step?
+
+Asked at each provider call, each commit and each look at the clock. What it knows of the daemon are its calls and the
+lines of its store (`told`); what it knows of the truth are the emulator's pods and who uses them (`use`). It shares no
+rule with the code that it audits. The numbers of the invariants are those of the design's section 3.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+from controller.emulators.exchange import Request
+from controller.emulators.runpod.emulator import Call
+from controller.emulators.runpod.pods import Pod
+from tests.simulation.excuses import GATEWAY_SILENT, LYING
+from tests.simulation.kernel import Program
+from tests.simulation.machine import Machine
+from tests.simulation.told import Duty, Line, Told
+from tests.simulation.town import OWNER, Town
+from tests.simulation.use import use_of, watch
+from tests.simulation.wires import CALLER
+
+LIE_LASTS_S: Final = 900.0
+"""So long after a lie of the provider an obligation may have been discharged by it."""
+IDLE_AFTER_S: Final = 300.0
+SLACK_S: Final = 60.0
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: int, text: str) -> None:
+        super().__init__(f"invariant {invariant}: {text}")
+        self.invariant = invariant
+
+
+@dataclass(slots=True)
+class Life:
+    """One pod that is or was ours, as the audit follows it."""
+
+    pod: Pod
+    request: str | None
+    installation: str | None
+
+
+class Audit:
+    """The whole audit of one run. `violations` are collected; the first ends the run."""
+
+    def __init__(self, town: Town) -> None:
+        self.town = town
+        self.told: dict[str, Told] = {}
+        self.runs: dict[str, str] = {}
+        """Program → the name under which it holds leases."""
+        self.lives: dict[str, Life] = {}
+        self.numbers: Counter[str] = Counter()
+        self.creates: Counter[str] = Counter()
+        self.void: set[str] = set()
+        self.used_epochs: dict[int, str] = {}
+        self.first: Violation | None = None
+        provider = town.provider
+        provider.on_call, provider.on_made, provider.on_ended = self._called, self._made, self._ended
+
+    def watch(self, machine: Machine) -> None:
+        machine.on_commit = self._committed
+        machine.on_restored = self._restored
+
+    def violated(self, invariant: int, text: str) -> None:
+        self.town.kernel.tell("AUDIT", f"invariant {invariant}: {text}")
+        if self.first is None:
+            self.first = Violation(invariant, text)
+
+    # The provider
+
+    def _called(self, call: Call, request: Request) -> None:
+        who = request.header(CALLER.decode())
+        if call.method == "GET" or who is None:
+            return
+        self.town.kernel.tell(who, f"{call.method} {call.path}")
+        machine = self.town.machines[who.partition(".")[0]]
+        if call.method == "POST" and call.path == "/v2/pods":
+            self._create_called(machine, who, request)
+        elif call.method == "DELETE":
+            self._stop_called(machine, who, call.path.rpartition("/")[2])
+
+    def _create_called(self, machine: Machine, who: str, request: Request) -> None:
+        env = json.loads(request.body)["env"]
+        asked, told = env["GPUWARDEN_REQUEST"], self.told[machine.name]
+        self.numbers["creates"] += 1
+        self.creates[asked] += 1
+        if self.creates[asked] > 1:
+            self.violated(1, f"create {asked} is sent twice")
+        duties = told.open_for(asked)
+        if told.submitted[asked] != 1 or len(duties) != 1:
+            self.violated(1, f"create {asked} is sent without its committed mark and obligation")
+            return
+        deployment = duties[0].deployment or ""
+        self._fenced(machine, who, deployment, int(env["GPUWARDEN_EPOCH"]), f"create {asked}")
+        self._alone(told, deployment, asked)
+
+    def _alone(self, told: Told, deployment: str, asked: str) -> None:
+        """At most one wanted resource a slot (invariant 2)."""
+        place = told.places.get(deployment)
+        for life in self.lives.values():
+            if not life.pod.alive or life.request is None or life.request == asked:
+                continue
+            others = [duty for duty in told.duties.values() if duty.request == life.request]
+            if any(told.places.get(duty.deployment or "") == place and duty.open for duty in others):
+                self.violated(2, f"create {asked} for {place} while {life.pod.id} is alive and owed")
+
+    def _stop_called(self, machine: Machine, who: str, pod_id: str) -> None:
+        self.numbers["stop calls"] += 1
+        life, told = self.lives.get(pod_id), self.told[machine.name]
+        pod = self.town.provider.pods.get(pod_id)
+        if pod is None:
+            return
+        tags = pod.env
+        if tags.get("GPUWARDEN_OWNER") != OWNER:
+            self.violated(3, f"{who} stops {pod_id}, whose owner is {tags.get('GPUWARDEN_OWNER')}")
+            return
+        installation = tags.get("GPUWARDEN_INSTALLATION")
+        if installation not in {told.installation, *told.claimed}:
+            self.violated(3, f"{who} stops {pod_id} of installation {installation}")
+        duties = [duty for duty in told.duties.values() if duty.pod == pod_id and duty.open]
+        if not duties:
+            self.violated(3, f"{who} stops {pod_id}, for which nothing is owed")
+            return
+        duty = duties[0]
+        if duty.due is None and not self._unwritable(machine):
+            self.violated(3, f"{who} stops {pod_id}, whose obligation is not due")
+        if life is not None and life.pod.alive:
+            self.numbers["stops of live pods"] += 1
+        if not self._unwritable(machine):
+            self._fenced(machine, who, duty.deployment or duty.id, None, f"stop of {pod_id}")
+
+    def _unwritable(self, machine: Machine) -> bool:
+        since = self.town.kernel.time - SLACK_S
+        return bool(self.town.staged.touching({"disk-full", "store-locked"}, since, self.town.kernel.time))
+
+    def _fenced(self, machine: Machine, who: str, lease: str, epoch: int | None, what: str) -> None:
+        """No call under a lost or older lease (invariant 4)."""
+        with sqlite3.connect(f"file:{machine.store}?mode=ro", uri=True) as connection:
+            row = connection.execute("SELECT holder, epoch FROM leases WHERE deployment = ?", (lease,)).fetchone()
+        connection.close()
+        if row is None:
+            self.violated(4, f"{what} without a lease")
+        elif row[0] != self.runs.get(who):
+            self.violated(4, f"{what} by {self.runs.get(who)}, while {row[0]} holds the lease")
+        elif epoch is not None and row[1] != epoch:
+            self.violated(4, f"{what} under epoch {epoch}, while {row[1]} is in force")
+
+    def _made(self, pod: Pod) -> None:
+        watch(pod, self.town.kernel)
+        request = pod.env.get("GPUWARDEN_REQUEST")
+        if pod.env.get("GPUWARDEN_OWNER") == OWNER:
+            self.lives[pod.id] = Life(pod, request, pod.env.get("GPUWARDEN_INSTALLATION"))
+            self.town.kernel.tell("provider", f"made {pod.id} for {request}")
+        if request in self.void and self.creates[request] and not self.town.staged.of(pod.id):
+            self.violated(1, f"the obligation of {request} is void, and {pod.id} exists")
+
+    def _ended(self, pod: Pod) -> None:
+        if pod.id in self.lives:
+            self.town.kernel.tell("provider", f"{pod.id} is gone")
+
+    # The store
+
+    def _restored(self, machine: Machine) -> None:
+        """An older copy was put in its place: what it tells is read from its beginning, what was used stays used."""
+        self.used_epochs |= self.told[machine.name].epochs
+        told = self.told[machine.name] = Told()
+        with sqlite3.connect(f"file:{machine.store}?mode=ro", uri=True) as connection:
+            told.read(connection, self.town.kernel.time)
+        connection.close()
+        told.problems.clear()
+        told.used_elsewhere = self.used_epochs
+
+    def _committed(self, machine: Machine, program: Program, connection: sqlite3.Connection) -> None:
+        told = self.told.setdefault(machine.name, Told())
+        for line in told.read(connection, self.town.kernel.time):
+            self._line(machine, program, told, line)
+        for invariant, text in told.problems:
+            self.violated(invariant, f"{machine.name}: {text}")
+        told.problems.clear()
+
+    def _line(self, machine: Machine, program: Program, told: Told, line: Line) -> None:
+        event = line["event"]
+        self.town.kernel.tell(program.name, _words(line))
+        if event == "daemon.started":
+            self.runs[program.name] = told.run
+        elif event == "obligation.void":
+            self._voided(told.duties[line["obligation"]])
+        elif event == "obligation.discharged":
+            self._discharged(told.duties[line["obligation"]], line["evidence"])
+        elif event == "obligation.due" and line.get("reason") == "idle":
+            self._idled(machine, told.duties[line["obligation"]])
+
+    def _voided(self, duty: Duty) -> None:
+        request = duty.request or ""
+        self.void.add(request)
+        if self.creates[request] and [life for life in self._alive() if life.request == request]:
+            self.violated(1, f"the obligation of {request} is void, and a pod of it is alive")
+
+    def _discharged(self, duty: Duty, evidence: dict[str, Any]) -> None:
+        """Nothing billed is discharged (invariant 11)."""
+        self.numbers["discharged"] += 1
+        for life in self._alive():
+            if life.pod.id != duty.pod and (duty.pod is not None or life.request != duty.request):
+                continue
+            now = self.town.kernel.time
+            if evidence["kind"] == "external-confirmation":
+                self.numbers["discharged by a wrong confirmation"] += 1
+            elif self.town.staged.touching(LYING, now - LIE_LASTS_S, now):
+                self.numbers["excusable discharges"] += 1
+            else:
+                self.violated(11, f"{duty.id} is discharged by {evidence['kind']}, and {life.pod.id} bills")
+
+    def _idled(self, machine: Machine, duty: Duty) -> None:
+        """Nothing in use is idled out (invariant 6)."""
+        pod, now = self.town.provider.pods.get(duty.pod or ""), self.town.kernel.time
+        self.numbers["idle stops"] += 1
+        if pod is None or not pod.alive:
+            return
+        use = use_of(pod)
+        if self.town.staged.touching(GATEWAY_SILENT, now - IDLE_AFTER_S - SLACK_S, now):
+            return
+        if len(use):
+            self.numbers["false stops"] += 1
+            self.violated(6, f"{pod.id} is idled out with {len(use)} open requests")
+        elif use.last is not None and now - use.last < IDLE_AFTER_S - SLACK_S:
+            self.numbers["false stops"] += 1
+            self.violated(6, f"{pod.id} is idled out {now - use.last:.0f} s after its last byte")
+
+    def _alive(self) -> list[Life]:
+        return [life for life in self.lives.values() if life.pod.alive]
+
+
+def _words(line: Line) -> str:
+    """One line of evidence in the trace."""
+    said = [line["event"]]
+    for name in ("model", "deployment", "obligation", "request", "reason"):
+        if line.get(name):
+            said.append(str(line[name]))
+    if line.get("phase"):
+        said.append(f"{line['phase']['from']} → {line['phase']['to']}")
+    if line.get("resource"):
+        said.append(line["resource"]["incarnation"])
+    if line.get("evidence"):
+        said.append(line["evidence"]["kind"])
+    detail = line.get("detail") or {}
+    said += [str(detail[name]) for name in ("answer", "text", "alarm", "mode") if detail.get(name)]
+    return " ".join(said)

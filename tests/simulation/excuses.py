@@ -1,0 +1,42 @@
+"""Which of the staged troubles explain what would otherwise be a fault of ours?
+
+Three tables over the kinds that `plan` stages. Who adds a kind says here what it may explain; a kind that stands
+nowhere explains nothing.
+"""
+
+from typing import Final
+
+LYING: Final = frozenset(
+    {
+        "listing-empty",
+        "listing-partial",
+        "listing-lag",
+        "get-lag",
+        "account-swapped",
+        "store-restored",
+    }
+)
+"""While such a trouble lasts, or shortly after, the provider may show a pod as gone that bills (invariant 11)."""
+
+OUT_OF_REACH: Final = frozenset(
+    {
+        "outage-refused",
+        "outage-hang",
+        "outage-5xx",
+        "outage-html",
+        "rate-limited",
+        "key-refused-by-provider",
+        "account-swapped",
+        "disk-full",
+        "store-locked",
+        "config-broken",
+        "clock-jump",
+    }
+)
+"""While such a trouble lasts, nobody can ask for a stop in time, or the daemon may not (invariants 9 and 10)."""
+
+GATEWAY_SILENT: Final = frozenset({"gateway-killed", "gateway-stopped", "machine-asleep", "daemon-stopped"})
+"""A gateway that could not tell of its streams: a stream lease ends with its time (invariant 6)."""
+
+JUSTIFY: Final[dict[str, frozenset[str]]] = {}
+"""Stop reason → the kinds of trouble, at the pod, its model or the whole provider, that justify it."""

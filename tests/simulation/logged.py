@@ -1,0 +1,30 @@
+"""What does the daemon's log say that nobody may overlook?
+
+A task or a call that failed with anything but a disk that takes no writes is a fault of ours, even where supervision
+contains it. Log lines go nowhere; these two are kept with the program that wrote them.
+"""
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+import structlog
+
+CONTAINED: Final = frozenset({"pass_failed", "work_failed"})
+PASSING: Final = ("StoreUnwritable",)
+
+
+def keep_failures() -> None:
+    """From now on every log line of this process is looked at, and dropped."""
+    structlog.configure(processors=[_keep], logger_factory=structlog.ReturnLoggerFactory())
+
+
+def _keep(_: Any, __: str, event: MutableMapping[str, Any]) -> Any:
+    if event["event"] in CONTAINED:
+        text = str(event.get("error", ""))
+        last = text.strip().rpartition("\n")[2]
+        if not any(name in last for name in PASSING):
+            program = getattr(asyncio.get_running_loop(), "program", None)
+            if program is not None:
+                program.problems.append(f"{event['event']} {event.get('task', event.get('work'))}: {text}")
+    raise structlog.DropEvent

@@ -1,0 +1,117 @@
+"""How long is something billed that should be gone, and was there a chance to stop it?
+
+Looked at every few seconds of the simulation. For each machine of ours that is alive: since when a stop is due (by the
+store's lines), and since when nobody uses it (by the truth). Time counts against the daemon only while it could have
+acted: it runs, the provider takes calls, its disk takes writes. What is beyond the design's 60 s is a violation; what
+was billed for nothing meanwhile is counted as leaked.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.simulation.audit import Audit, Life
+from tests.simulation.excuses import OUT_OF_REACH
+from tests.simulation.machine import Machine
+from tests.simulation.use import use_of
+
+LOOK_EVERY_S: Final = 15.0
+SUBMIT_WITHIN_S: Final = 60.0
+DRAIN_S: Final = 600.0
+UNUSED_MOST_S: Final = 2 * 900.0 + DRAIN_S + 900.0
+"""Nothing may be alive and unused for longer: twice the startup deadline, a drain, and time to see and prove."""
+IDLE_AFTER_S: Final = 300.0
+
+
+@dataclass(slots=True)
+class Watch:
+    """What one pod has cost so far without a reason."""
+
+    due: float = 0.0
+    unused: float = 0.0
+    uses: int = 0
+
+
+@dataclass
+class Overdue:
+    """The clock of the audit."""
+
+    audit: Audit
+    watches: dict[str, Watch] = field(default_factory=dict)
+    worst_due: float = 0.0
+    leaked: float = 0.0
+    _looked: float = 0.0
+
+    def begin(self) -> None:
+        self._looked = self.audit.town.kernel.time
+        self.audit.town.kernel.after(LOOK_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        kernel = self.audit.town.kernel
+        span, self._looked = kernel.time - self._looked, kernel.time
+        for life in self.audit.lives.values():
+            if life.pod.alive:
+                self._look_at(life, span)
+        kernel.after(LOOK_EVERY_S, self._look)
+
+    def _look_at(self, life: Life, span: float) -> None:
+        machine = self._responsible(life)
+        watch = self.watches.setdefault(life.pod.id, Watch())
+        use = use_of(life.pod)
+        if len(use) or use.count != watch.uses:
+            watch.unused, watch.uses = 0.0, use.count
+        now = self.audit.town.kernel.time
+        since = life.pod.created_at - self.audit.town.provider.began_at if use.last is None else use.last
+        if not len(use) and now - since > IDLE_AFTER_S + 900.0:
+            self.leaked += span
+        if machine is None or not self.can_act(machine):
+            return
+        if not len(use):
+            watch.unused += span
+        self._judge_unused(life, watch)
+        self._judge_due(machine, life, watch, span)
+
+    def _judge_unused(self, life: Life, watch: Watch) -> None:
+        if watch.unused > UNUSED_MOST_S:
+            self.audit.violated(10, f"{life.pod.id} is alive and unused for {watch.unused:.0f} s")
+
+    def _judge_due(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
+        now = self.audit.town.kernel.time
+        duties = [
+            duty
+            for duty in self.audit.told[machine.name].duties.values()
+            if duty.open and duty.pod == life.pod.id and duty.due is not None and not duty.stops
+        ]
+        if not duties:
+            watch.due = 0.0
+            return
+        if now >= self._drained(machine, duties[0].deployment):
+            watch.due += span
+            self.worst_due = max(self.worst_due, watch.due)
+        if watch.due > SUBMIT_WITHIN_S + LOOK_EVERY_S:
+            self.audit.violated(10, f"the stop of {life.pod.id} is due and not sent for {watch.due:.0f} s")
+
+    def _drained(self, machine: Machine, deployment: str | None) -> float:
+        """When the drain ends, by the machine's own clock brought to the simulation's."""
+        daemon = machine.daemon
+        record = None if daemon is None or deployment is None else daemon.store.book.records.get(deployment)  # type: ignore[call-overload]
+        if record is None or record.drain_until is None:
+            return 0.0
+        left = record.drain_until - machine.clock.now()
+        return float(self.audit.town.kernel.time + left.total_seconds())
+
+    def _responsible(self, life: Life) -> Machine | None:
+        """The machine whose store is of the installation that the pod carries."""
+        for machine in self.audit.town.machines.values():
+            told = self.audit.told.get(machine.name)
+            if told is not None and life.installation in {told.installation, *told.claimed}:
+                return machine
+        return None
+
+    def can_act(self, machine: Machine) -> bool:
+        staged = self.audit.town.staged
+        if any(staged.now(kind) for kind in OUT_OF_REACH):
+            return False
+        daemon, program = machine.daemon, machine.program
+        if daemon is None or program is None or program.stopped:
+            return False
+        return daemon.store.book.account.trusted

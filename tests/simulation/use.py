@@ -1,0 +1,41 @@
+"""Who uses a machine, and since when does nobody, in truth?
+
+Kept beside each pod of the emulator: the requests that its model server has open, and when the last one began or ended.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from controller.emulators.runpod.open_requests import OpenRequests
+from controller.emulators.runpod.pods import Pod
+from tests.simulation.kernel import Kernel
+
+
+class Use(OpenRequests):
+    """A pod's open requests, with a memory."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self._kernel = kernel
+        self.last: float | None = None
+        self.count = 0
+
+    @contextlib.contextmanager
+    def one(self, *, seconds_left: float | None = None) -> Iterator[None]:
+        self.last = self._kernel.time
+        self.count += 1
+        with super().one(seconds_left=seconds_left):
+            try:
+                yield
+            finally:
+                self.last = self._kernel.time
+
+
+def watch(pod: Pod, kernel: Kernel) -> None:
+    pod.upstream.open = Use(kernel)
+
+
+def use_of(pod: Pod) -> Use:
+    use = pod.upstream.open
+    assert isinstance(use, Use)
+    return use
