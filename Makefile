@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 APT_LINE := sudo apt install python3 python3-venv
 
-.PHONY: help demo test check simulate bench lock clean
+.PHONY: help demo test check simulate mutants bench lock clean
 
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ check: $(VENV)/.stamp-dev ## format, lint, types, imports, tidiness
 
 simulate: $(VENV)/.stamp-dev ## a short campaign of the whole daemon on virtual time
 	$(BIN)/python -m pytest -q tests/scenarios $(ARGS)
+
+mutants: $(VENV)/.stamp-dev ## which slips would no test notice? `make mutants ARGS=core/idle`; all takes an hour
+	$(BIN)/python -m tests.mutation $(ARGS)
 
 bench: $(VENV)/.stamp-dev ## the measured targets
 	$(BIN)/python -m benchmarks $(ARGS)

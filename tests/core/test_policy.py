@@ -227,7 +227,10 @@ def test_defaults_are_the_designs_numbers() -> None:
     assert (policy.listing_fast, policy.listing_steady, policy.listing_idle) == (15 * S, 60 * S, 300 * S)
     assert (policy.settle, policy.orphan_grace, policy.listing_fast_for) == (120 * S, 180 * S, 600 * S)
     assert (policy.stop_again_after, policy.stop_alarm_after, policy.stop_backoff_max) == (60 * S, 300 * S, 60 * S)
-    assert (policy.hold_first, policy.hold_max) == (600 * S, 6 * 3600 * S)
+    assert (policy.hold_first, policy.hold_max, policy.failed_starts_limit) == (600 * S, 6 * 3600 * S, 2)
+    assert (policy.probe_limit, policy.probe_bytes_max, policy.drain_limit) == (10 * S, 1_048_576, 600 * S)
+    assert (policy.stream_lease, policy.stream_lease_renewal, policy.claim_silence) == (30 * S, 10 * S, 900 * S)
+    assert policy.stop_retry_after_max == 300 * S
     assert (policy.starts_per_hour, policy.starts_per_day, policy.round_gap) == (4, 12, 30 * S)
     assert policy.stop_evidence is StopEvidence.VERIFIED
     assert policy.lease_expiry is LeaseExpiry.REACQUIRE

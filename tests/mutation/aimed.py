@@ -1,0 +1,48 @@
+"""Does each guard on money or duty have a test that fails without it?
+
+`aimed.toml` names one slip for each such guard, and the test that has to notice. All of it takes seconds, so it is part
+of every run of the tests; the whole of the mutants is not.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from tests.mutation.mutants import Module, Mutant
+from tests.mutation.trials import Trial, Verdict, in_functions
+
+AIMED: Final = Path(__file__).with_name("aimed.toml")
+
+
+def entries() -> dict[str, str]:
+    """The test that has to notice, by mutant."""
+    tables: dict[str, dict[str, str]] = tomllib.loads(AIMED.read_text(encoding="utf-8"))
+    return {f"{module} {change}": test for module, changes in tables.items() for change, test in changes.items()}
+
+
+def missed() -> list[str]:
+    """Plant each defect of the list alone; answers with those that their test lets through."""
+    wanted = entries()
+    found = {name: pair for module in _modules(wanted) for name, pair in _mutants(module).items() if name in wanted}
+    if gone := sorted(wanted.keys() - found.keys()):
+        return [f"no such mutant any more: {name}" for name in gone]
+    trials = [
+        Trial(module=module, mutant=mutant, tests=[wanted[name]], cpu_limit_s=20)
+        for name, (module, mutant) in found.items()
+    ]
+    survived: list[str] = []
+
+    def done(module: Module, mutant: Mutant, verdict: Verdict) -> None:
+        if not verdict.killed:
+            survived.append(f"not noticed by {wanted[mutant.id]}: {mutant.id}")
+
+    in_functions(sorted(set(wanted.values())), trials, done)
+    return survived
+
+
+def _modules(wanted: dict[str, str]) -> list[Module]:
+    return [Module(name) for name in sorted({name.partition(" ")[0] for name in wanted})]
+
+
+def _mutants(module: Module) -> dict[str, tuple[Module, Mutant]]:
+    return {mutant.id: (module, mutant) for mutant in module.mutants()}
