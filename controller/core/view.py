@@ -35,6 +35,8 @@ class View:
     """The latest listing, complete or not."""
     completed: Listing | None = None
     """The latest complete one."""
+    judged: datetime | None = None
+    """When the latest complete listing that the account guard judged began: its verdict holds up to there."""
     failing_since: datetime | None = None
     absences: Absences = field(default_factory=Absences)
     sighted: Mapping[ResourceKey, datetime] = field(default_factory=dict)
@@ -49,6 +51,11 @@ class View:
     def fresh(self, policy: HostingPolicy, *, now: datetime) -> bool:
         """Is there a complete listing that is recent enough for a create (RP-44)?"""
         return self.completed is not None and now - self.completed.ended_at <= policy.listing_fresh(self.interval)
+
+    def vouched(self, began_at: datetime | None) -> bool:
+        """Was a listing begun then judged, so that trust in the account says something about it (RP-43)? Without one
+        there is nothing to vouch for."""
+        return began_at is None or (self.judged is not None and began_at <= self.judged)
 
     def resource(self, key: ResourceKey) -> SeenResource | None:
         """How the latest listing showed it, complete or not."""

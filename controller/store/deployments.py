@@ -12,7 +12,7 @@ from controller.core import hosting
 from controller.core.book import Failure, reasons_that_fail_a_start
 from controller.core.deployment import Create, CreateAnswer, ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Refusal, RefusalCode
-from controller.core.evidence import Evidence, StopReason
+from controller.core.evidence import Evidence, EvidenceKind, StopReason
 from controller.core.identity import DeploymentId, ObligationId, RequestId
 from controller.core.lease import Ask, acquire, release
 from controller.core.lifecycle import LIVE, Phase
@@ -103,6 +103,8 @@ def mark_submitting(tx: Tx, request: RequestId, *, holder: str) -> Create:
     if create is None:
         raise Stale(f"no create {request}")
     _duty_of(tx, request)  # refused or cancelled since: no call may leave without its obligation
+    if not tx.book.account.trusted:
+        raise Stale("the account is in doubt: nothing is created in it")
     record = tx.book.records.get(create.deployment)
     claim = hosting.Claim(
         lease=tx.book.leases.get(create.deployment),
@@ -324,8 +326,11 @@ def hand_over(tx: Tx, decided_on: Record, *, epoch: int) -> Record:
 
 
 def discharge(tx: Tx, obligation: ObligationId, evidence: Evidence) -> Obligation:
-    """Evidence came: the obligation ends, and with it its deployment and what it held. Raises Stale."""
+    """Evidence came: the obligation ends, and with it its deployment and what it held. Raises Stale; also where it is
+    an absence and the account came in doubt since it was decided on (RP-43)."""
     duty = tx.duty(obligation)
+    if evidence.kind is EvidenceKind.INVENTORY_COMPLETE_ABSENT and not tx.book.account.trusted:
+        raise Stale("the account is in doubt: absence proves nothing")
     ended = tx.put_duty(replace(duty, ended_at=tx.now, ending=Ending.DISCHARGED, evidence=evidence))
     tx.line("obligation.discharged", **of_duty(ended), evidence=of_evidence(evidence))
     record = tx.book.records.get(duty.deployment) if duty.deployment is not None else None

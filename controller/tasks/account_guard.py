@@ -2,6 +2,9 @@
 
 When the provider's key changed, or when two or more resources vanish from one complete listing without a stop call of
 ours, absence proves nothing until something recorded earlier is seen again or an operator confirms (RP-43).
+
+No rule takes a listing's word for an absence, or creates on it, before it was judged here: whoever runs first, the
+verdict comes before the use. A verdict that could not be written is none, and the listing is judged again.
 """
 
 from dataclasses import replace
@@ -15,10 +18,11 @@ from controller.store.transaction import Tx
 from controller.supervision import Cell
 
 VANISHED_AT_ONCE = 2
+ALARM = "account-changed"
 
 
 class AccountGuard:
-    """One pass over the latest complete listing."""
+    """One pass over the latest complete listing; says in the view which one it judged last."""
 
     name = "account_guard"
     period = timedelta(seconds=60)
@@ -27,29 +31,43 @@ class AccountGuard:
         self._store = store
         self._view = view
         self._before: frozenset[ResourceKey] | None = None
-        self._began_at: datetime | None = None
 
     async def run_pass(self) -> datetime | None:
         listing = self._view.value.completed
-        if listing is None or listing.began_at == self._began_at:
+        if listing is None or listing.began_at == self._view.value.judged:
             return None
-        self._began_at = listing.began_at
-        held = self._store.book.held_keys()
-        shown = frozenset(seen.key for seen in listing.resources) & held
-        before = self._recorded_as_seen() if self._before is None else self._before
-        vanished = (before - shown) & self._unstopped()
+        shown = frozenset(listing.by_key) & self._store.book.held_keys()
+        await self._judge(shown)
         self._before = shown
-        trust = self._store.book.account
-        if len(vanished) >= VANISHED_AT_ONCE and trust.trusted:
-            await self._distrust(trust, f"{len(vanished)} resources vanished in one listing")
-        elif shown and not trust.trusted:
-            await self._store.write(lambda tx: _trust(tx, next(iter(sorted(shown, key=str)))))
+        self._view.publish(replace(self._view.value, judged=listing.began_at))
         return None
+
+    async def _judge(self, shown: frozenset[ResourceKey]) -> None:
+        trust = self._store.book.account
+        if trust.trusted:
+            before = self._recorded_as_seen() if self._before is None else self._before
+            vanished = (before - shown) & self._unstopped()
+            if len(vanished) >= VANISHED_AT_ONCE:
+                await self._distrust(trust, f"{len(vanished)} resources vanished in one listing")
+        elif known := shown & self._recorded_before_the_doubt():
+            key = min(known, key=str)
+            await self._store.write(lambda tx: _trust(tx, key, "a recorded resource is seen again"))
+        elif not any(duty.open for duty in self._store.book.obligations.values()):
+            await self._store.write(lambda tx: _trust(tx, None, "nothing is owed to the former account"))
 
     def _recorded_as_seen(self) -> frozenset[ResourceKey]:
         """What an earlier run of ours saw: it may have vanished while nobody looked."""
         duties = self._store.book.obligations.values()
         return frozenset(duty.key for duty in duties if duty.key is not None and duty.seen_at is not None)
+
+    def _recorded_before_the_doubt(self) -> frozenset[ResourceKey]:
+        """Keys that were known before. What a create in flight made since then may be in the other account."""
+        alarm = self._store.book.alarms.get((ALARM, self._store.book.scope.account))
+        known = (
+            (duty.key, duty.seen_at or duty.create_ended_at or duty.opened_at)
+            for duty in self._store.book.obligations.values()
+        )
+        return frozenset(key for key, at in known if key is not None and (alarm is None or at < alarm.since))
 
     def _unstopped(self) -> frozenset[ResourceKey]:
         """Keys of open obligations for which we never sent a stop."""
@@ -60,12 +78,12 @@ class AccountGuard:
         def write(tx: Tx) -> None:
             tx.put_account(replace(trust, trusted=False, why=why))
             tx.line("account.changed", detail={"text": why})
-            tx.raise_alarm("account-changed", subject=tx.book.scope.account, detail=why)
+            tx.raise_alarm(ALARM, subject=tx.book.scope.account, detail=why)
 
         await self._store.write(write)
 
 
-def _trust(tx: Tx, key: ResourceKey) -> None:
+def _trust(tx: Tx, key: ResourceKey | None, why: str) -> None:
     tx.put_account(replace(tx.book.account, trusted=True, why=None))
-    tx.line("account.confirmed", resource=key, detail={"text": "a recorded resource is seen again"})
-    tx.clear_alarm("account-changed", subject=tx.book.scope.account)
+    tx.line("account.confirmed", resource=key, detail={"text": why})
+    tx.clear_alarm(ALARM, subject=tx.book.scope.account)

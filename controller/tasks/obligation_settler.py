@@ -11,6 +11,7 @@ from controller.core.deployment import Record
 from controller.core.errors import Refusal
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId, ObligationId
+from controller.core.inventory import Absence
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, Sight
 from controller.core.policy import HostingPolicy, StopEvidence
@@ -67,14 +68,21 @@ class ObligationSettler:
         """What the view knows about one obligation's resource."""
         view = self._view.value
         if duty.key is not None:
+            absence = view.absences.keys.get(duty.key)
             return Sight(
                 read=view.reads.get(duty.key),
-                absence=view.absences.keys.get(duty.key),
+                absence=absence,
                 seen_at=view.sighted.get(duty.key),
-                account_trusted=self._store.book.account.trusted,
+                account_trusted=self._vouched(absence),
             )
         absence = view.absences.requests.get(duty.request) if duty.request is not None else None
-        return Sight(absence=absence, account_trusted=self._store.book.account.trusted)
+        return Sight(absence=absence, account_trusted=self._vouched(absence))
+
+    def _vouched(self, absence: Absence | None) -> bool:
+        """Is the account trusted after all that an absence rests on? A listing that nobody judged yet proves nothing,
+        whichever task runs first."""
+        last = None if absence is None else absence.last
+        return self._store.book.account.trusted and self._view.value.vouched(last)
 
     async def _pursue(self, duty: Obligation) -> datetime | None:
         sight = self.sight(duty)

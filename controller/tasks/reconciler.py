@@ -281,13 +281,14 @@ class Reconciler:
 
     def _situation(self, model: ModelPolicy, slot: int) -> start.Situation:
         book, view, policy, now = self._store.book, self._view.value, self._charter.policy, self._store.now
+        judged = view.vouched(None if view.completed is None else view.completed.began_at)
         return start.Situation(
             now=now,
             memory=book.memory(model.alias),
             fingerprint=model.fingerprint,
             stop_only=self._charter.stop_only,
             clock_sound=self._store.clock_sound,
-            account_trusted=book.account.trusted,
+            account_trusted=book.account.trusted and judged,
             copied=self._copied(model),
             owed=any(
                 duty.model == model.alias and duty.slot == slot and duty.open for duty in book.obligations.values()

@@ -10,7 +10,7 @@ import pytest
 
 from controller.core.deployment import CreateAnswer, ProvisionedDeployment, SeenResource
 from controller.core.errors import Refusal, RefusalCode
-from controller.core.evidence import StopReason
+from controller.core.evidence import EvidenceKind, StopReason
 from controller.core.identity import RequestId, Tags
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Ending
@@ -296,6 +296,24 @@ async def test_an_ended_duty_ends_no_second_time(tmp_path: Path) -> None:
         await store.write(lambda tx: deployments.discharge(tx, duty.id, proof("one")))
         with pytest.raises(Stale):
             await store.write(lambda tx: deployments.discharge(tx, duty.id, proof("two")))
+
+
+async def test_in_a_doubtful_account_nothing_is_created_and_absence_ends_nothing(tmp_path: Path) -> None:
+    """RP-43, also where the doubt came after the decision."""
+    async with opened(tmp_path, HandClock()) as store:
+        record = await store.write(accept)
+        (duty,) = store.book.duties(record.id)
+        planned = await store.write(lambda tx: declare(tx, "qwen-2", slot=1))
+        await store.write(lambda tx: tx.put_account(replace(tx.book.account, trusted=False)))
+        with pytest.raises(Stale, match="doubt"):
+            await store.write(partial(deployments.discharge, obligation=duty.id, evidence=proof("listing 7")))
+        with pytest.raises(Stale, match="doubt"):
+            await store.write(
+                lambda tx: deployments.mark_submitting(tx, planned.create.request, holder=HOLDER),
+            )
+        said = replace(proof("read"), kind=EvidenceKind.PROVIDER_TERMINATED)
+        ended = await store.write(partial(deployments.discharge, obligation=duty.id, evidence=said))
+    assert ended.ending is Ending.DISCHARGED
 
 
 async def test_a_handed_over_resource_is_no_end_that_could_reappear(tmp_path: Path) -> None:

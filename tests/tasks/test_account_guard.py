@@ -1,11 +1,14 @@
 """Is an account that is not the one we knew noticed before its emptiness proves anything?"""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from controller.core.identity import ResourceKey
 from controller.providers.fake.adapter import Looked
+from controller.store import duties
+from controller.store.errors import StoreUnwritable
 from controller.tasks.account_guard import AccountGuard
 from tests.tasks.world import Bench, on_bench
 
@@ -21,7 +24,7 @@ async def serving(bench: Bench, count: int) -> list[ResourceKey]:
 
 async def passed(bench: Bench, task: AccountGuard) -> bool:
     await bench.move(1)
-    await bench.look()
+    await bench.look(judge=False)
     await task.run_pass()
     return bench.store.book.account.trusted
 
@@ -107,6 +110,47 @@ async def test_an_empty_account_never_ends_the_doubt_nor_does_a_stranger_s_resou
     task = guard(bench)
     assert not await passed(bench, task)
     bench.stray(tags=replace(bench.tags(), owner="stranger"))
+    assert not await passed(bench, task)
+
+
+@on_bench
+async def test_what_a_create_in_flight_made_in_the_other_account_does_not_end_the_doubt(bench: Bench) -> None:
+    keys, task = await serving(bench, 2), guard(bench)
+    late = await bench.submit("qwen-late", slot=5)
+    await passed(bench, task)
+    for key in keys:
+        bench.provider.vanish(key)
+    assert not await passed(bench, task)
+    await bench.move(1)
+    record = await bench.accept(late)
+    await bench.store.write(lambda tx: duties.note_seen(tx, bench.duty(record).id))
+    assert not await passed(bench, task)
+
+
+@on_bench
+async def test_the_doubt_ends_once_nothing_is_owed_to_the_former_account(bench: Bench) -> None:
+    keys, task = await serving(bench, 2), guard(bench)
+    await passed(bench, task)
+    for key in keys:
+        bench.provider.vanish(key)
+    assert not await passed(bench, task)
+    for number, trusted in ((0, False), (1, True)):
+        duty = bench.duty(bench.record(f"qwen-{number}"))
+        await bench.store.write(partial(duties.confirm, obligation=duty.id, reference="console", forced=False))
+        assert await passed(bench, task) is trusted
+
+
+@on_bench
+async def test_a_verdict_that_could_not_be_written_is_made_again(bench: Bench) -> None:
+    keys, task = await serving(bench, 2), guard(bench)
+    await passed(bench, task)
+    for key in keys:
+        bench.provider.vanish(key)
+    bench.break_store()
+    with pytest.raises(StoreUnwritable):
+        await passed(bench, task)
+    assert not bench.view.value.vouched(bench.clock.now())
+    bench.mend_store()
     assert not await passed(bench, task)
 
 

@@ -130,11 +130,37 @@ async def test_one_empty_listing_ends_nothing_and_two_far_apart_with_a_read_do(b
 
 @on_bench
 async def test_a_doubtful_account_proves_nothing(bench: Bench) -> None:
-    await bench.require_stop(await bench.serve())
+    record = await bench.serve()
+    await bench.require_stop(record)
     distrusted = replace(bench.store.book.account, trusted=False)
     await bench.store.write(lambda tx: tx.put_account(distrusted))
-    await passed(bench, await settler(bench), times=5, every_s=60)
-    assert bench.duty().open
+    assert record.key is not None
+    bench.provider.vanish(record.key)
+    task = await settler(bench)
+    await passed(bench, task, times=5, every_s=60)
+    assert bench.view.value.vouched(bench.view.value.absences.keys[record.key].last)
+    assert (bench.duty().open, task.sight(bench.duty()).account_trusted) == (True, False)
+
+
+@on_bench
+async def test_a_listing_that_the_guard_did_not_judge_yet_proves_nothing(bench: Bench) -> None:
+    """RP-43: the stop was accepted and ignored; the next listing is another account's, and this task runs first."""
+    record, *others = [await bench.serve(f"qwen-{slot}", slot=slot) for slot in range(3)]
+    bench.provider.script.stops.append(Ended.IGNORED)
+    duty = await bench.require_stop(record)
+    task = await settler(bench)
+    await passed(bench, task)
+    for gone in (record, *others):
+        assert gone.key is not None
+        bench.provider.vanish(gone.key)
+    await bench.move(1)
+    await bench.look(judge=False)
+    await task.run_pass()
+    assert bench.duty(record).open
+    await bench.guard.run_pass()
+    await passed(bench, task, times=5, every_s=60)
+    assert (bench.duty(record).open, bench.store.book.account.trusted) == (True, False)
+    assert duty.id == bench.duty(record).id
 
 
 @on_bench

@@ -38,6 +38,18 @@ async def test_nothing_is_started_that_nobody_wants(bench: Bench) -> None:
 
 
 @on_bench
+async def test_nothing_is_created_on_a_listing_that_the_account_guard_did_not_judge(bench: Bench) -> None:
+    task = await reconciler(bench)
+    bench.wants.ask("qwen", now=bench.clock.now())
+    await bench.look(judge=False)
+    await task.run_pass()
+    await bench.settle()
+    assert (creates(bench), refusal(task)) == (0, (Code.PROVIDER_UNAVAILABLE, False))
+    await asked(bench, task)
+    assert creates(bench) == 1
+
+
+@on_bench
 async def test_every_slot_has_a_deployment_of_its_own(bench: Bench) -> None:
     bench.model = replace(bench.model, slots=3)
     await asked(bench, await reconciler(bench))
@@ -57,6 +69,7 @@ async def copied(bench: Bench) -> None:
 
 
 async def distrusted(bench: Bench) -> None:
+    await bench.submit("other-1", model="other")  # something is owed to the former account
     await bench.store.write(lambda tx: tx.put_account(replace(tx.book.account, trusted=False)))
 
 

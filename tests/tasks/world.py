@@ -37,6 +37,7 @@ from controller.store.store import Store
 from controller.store.stream_leases import StreamLease, StreamLeases
 from controller.store.wants import Wants
 from controller.supervision import Cell
+from controller.tasks.account_guard import AccountGuard
 from controller.tasks.executor import Executor, Means
 from controller.tasks.lease_keeper import LeaseKeeper
 from controller.tasks.observer import Observer, Rules, Watched
@@ -87,6 +88,7 @@ class Bench:
         self.leases = StreamLeases(lifetime=self.policy.stream_lease)
         self.runs = 0
         self.store: Store
+        self.guard: AccountGuard
 
     @property
     def holder(self) -> str:
@@ -100,6 +102,7 @@ class Bench:
         self.store = await open_store(self.folder, self.clock, seed=self.runs, threads=False)
         policy, holder = self.policy, self.holder
         await self.store.write(lambda tx: restoring.restore(tx, policy=policy, holder=holder))
+        self.guard = AccountGuard(store=self.store, view=self.view)
 
     async def restart(self) -> None:
         """End this run and begin another: views, wishes and stream leases are forgotten."""
@@ -159,11 +162,13 @@ class Bench:
         """Keep our leases."""
         await LeaseKeeper(store=self.store, policy=self.policy, holder=self.holder).run_pass()
 
-    async def look(self) -> View:
-        """List, read what is doubtful and probe, once."""
+    async def look(self, *, judge: bool = True) -> View:
+        """List, read what is doubtful and probe, once; `judge`: let the account guard have its pass after it."""
         observer = self.observer()
         await observer.run_pass()
         await observer.run_pass()  # what the listing showed is probed in the next pass
+        if judge:
+            await self.guard.run_pass()
         return self.view.value
 
     # Deployments
