@@ -15,8 +15,8 @@ from controller.core.evidence import Evidence, StopReason
 from controller.core.identity import Owner, RequestId, Scope
 from controller.core.lease import Lease, fence
 from controller.core.lifecycle import LIVE, SERVING, Phase, advance
-from controller.core.policy import HostingPolicy
-from controller.core.reconcile import prevails
+from controller.core.policy import HostingPolicy, LeaseExpiry
+from controller.core.reconcile import outlived, prevails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +185,16 @@ def require_stop(record: Record, reason: StopReason, *, now: datetime, drain_unt
         stop_required_at=record.stop_required_at or now,
         drain_until=drain_until,
     )
+
+
+def elapsed(record: Record, lease: Lease | None, *, policy: HostingPolicy, now: datetime) -> StopReason | None:
+    """Which stop does time alone oblige by now? Asked before every command, the lifetime before the lease (HC-37)."""
+    if record.phase not in SERVING:
+        return None
+    if outlived(record, policy.lifetime(record.spec.requested_lifetime), now=now):
+        return StopReason.LIFETIME_EXCEEDED
+    lapsed = lease is None or not lease.live(now)
+    return StopReason.LEASE_EXPIRED if lapsed and policy.lease_expiry is LeaseExpiry.STOP else None
 
 
 def stop(record: Record | None, claim: Claim) -> Record:

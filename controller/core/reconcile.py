@@ -118,7 +118,7 @@ def _ownership(record: Record, seen: SeenResource, owner: Owner) -> Decision | N
 def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | None:
     """Which ceiling was passed? A deadline instant itself is inside the lifetime, and is the startup deadline's end
     (HC-35)."""
-    if record.started_at is not None and now > record.started_at + bounds.lifetime:
+    if outlived(record, bounds.lifetime, now=now):
         return StopReason.LIFETIME_EXCEEDED
     if bounds.model is None:
         return StopReason.MODEL_REMOVED if bounds.readable else None
@@ -131,6 +131,11 @@ def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | No
     if record.unready_since is not None and now >= record.unready_since + bounds.model.startup_deadline:
         return StopReason.STOPPED_SERVING
     return None
+
+
+def outlived(record: Record, lifetime: timedelta, *, now: datetime) -> bool:
+    """Is its lifetime over? The deadline instant itself is inside."""
+    return record.started_at is not None and now > record.started_at + lifetime
 
 
 def _readiness(record: Record, assessment: Assessment | None, bounds: Bounds, *, now: datetime) -> Decision:

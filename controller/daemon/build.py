@@ -30,6 +30,7 @@ from controller.providers.writing import Writing
 from controller.settings import Settings
 from controller.store import restoring
 from controller.store.database import Creator
+from controller.store.elapsed import Ceilings
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
@@ -163,6 +164,8 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Dae
     run_id = f"c-{seams.randomness.token_hex(4)}"
     try:
         await store.write(lambda tx: _take_over(tx, settings, policy, mode, (run_id, key)))
+        drains = {alias: model.drain_limit for alias, model in models.items()}
+        store.ceilings = Ceilings(policy=policy, drain_limits=drains)
     except BaseException:
         await store.close()
         raise

@@ -21,8 +21,9 @@ from controller.clock import Clock
 from controller.core.backoff import Holding
 from controller.core.book import Book
 from controller.ids import Randomness
+from controller.store import elapsed
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
-from controller.store.errors import StoreDamaged, StoreError, StoreUnwritable
+from controller.store.errors import Stale, StoreDamaged, StoreError, StoreUnwritable
 from controller.store.load import load, trimmed
 from controller.store.transaction import Moment, Tx
 
@@ -58,6 +59,8 @@ class Store:
         self.book: Book
         self.holding = Holding()
         """How models are held after failed starts; the composition root sets it from the policy."""
+        self.ceilings: elapsed.Ceilings | None = None
+        """What time alone obliges, asked before every command; the composition root sets it once it took over."""
         self.unwritable_since: datetime | None = None
 
     @classmethod
@@ -133,13 +136,29 @@ class Store:
         async with self._turn:
             result: list[T] = []
             with anyio.move_on_after(limit.total_seconds(), shield=True) as scope:
+                await self._oblige_elapsed()
                 result.append(await self._write(work))
             if scope.cancelled_caught:
                 await self._failed()
                 raise StoreUnwritable(f"no commit within {limit}")
+        self._ring()
+        return result[0]
+
+    def _ring(self) -> None:
         for ring in self._rings:
             ring()
-        return result[0]
+
+    async def _oblige_elapsed(self) -> None:
+        """A commit of its own: what the command comes to, even if it is refused, takes nothing of it back."""
+        ceilings = self.ceilings
+        if ceilings is None or not elapsed.overdue(self.book, ceilings, now=self.now):
+            return
+        try:
+            await self._write(lambda tx: elapsed.oblige(tx, ceilings))
+        except Stale:
+            self._doubtful = True  # the file knows better than the book; this must not keep every command away
+        else:
+            self._ring()
 
     async def _write(self, work: Callable[[Tx], T]) -> T:
         def run(connection: Connection) -> tuple[T, Book]:

@@ -15,6 +15,7 @@ from controller.daemon.build import Daemon, Mode, Ports, Seams, Wiring, wire
 from controller.daemon.launches import fleet
 from controller.ids import SeededRandomness
 from controller.settings import load
+from controller.store.elapsed import Ceilings
 from tests.daemon.world import built, owe, write_config
 from tests.support.loop_clock import HandClock
 from tests.tasks.world import Bench, at_once, on_bench
@@ -50,6 +51,11 @@ async def test_building_is_told_and_every_task_is_there(tmp_path: Path) -> None:
         names = {runner.task.name for runner in daemon.runners}
         assert daemon.store.book.seq_latest == 1
     assert names == TASKS
+
+
+async def test_time_alone_obliges_before_every_command_of_the_built_daemon(tmp_path: Path) -> None:
+    async with built(load(write_config(tmp_path, extra='drain_limit = "4m"'), {})) as daemon:
+        assert daemon.store.ceilings == Ceilings(policy=daemon.policy, drain_limits={"qwen": timedelta(minutes=4)})
 
 
 def daemon_on(bench: Bench, *, mode: Mode) -> Daemon:
