@@ -264,6 +264,8 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
     writer = EvidenceWriter(store=store, path=wiring.settings.places.evidence, blocking=wiring.seams.blocking)
     rules = Rules(policy=policy, watched=wiring.fleet.watched, wanted=lambda: wants.any(now=clock.now()))
+    if isinstance(clock, SystemClock):
+        rules = replace(rules, heard=clock.heard)
     tasks: list[Task] = [
         Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules),
         AccountGuard(store=store, view=view),

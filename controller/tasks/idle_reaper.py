@@ -42,9 +42,22 @@ class IdleReaper:
         self._policy = policy
         self._models = models
         self._not_before = clock.now() + policy.stream_lease
+        self._expected_by: datetime | None = None
 
     async def run_pass(self) -> datetime | None:
-        return await for_each(self._store.book.live(), self._consider)
+        self._notice_absence()
+        until = await for_each(self._store.book.live(), self._consider)
+        latest = self._store.now + self.period
+        self._expected_by = latest if until is None else min(until, latest)
+        return until
+
+    def _notice_absence(self) -> None:
+        """A process that was stopped, or a machine that slept, comes back to stream leases that ran out meanwhile:
+        gateways get the time to speak that they get after a restart (B40)."""
+        now, expected_by = self._store.now, self._expected_by
+        self._expected_by = None
+        if expected_by is not None and now > expected_by + self._policy.stream_lease_renewal:
+            self._not_before = now + self._policy.stream_lease
 
     async def _consider(self, record: Record) -> datetime | None:
         decision = self.decide(record)

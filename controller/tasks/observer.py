@@ -5,14 +5,14 @@ servers and asks for prices, each in its own rhythm, and publishes what it saw. 
 failed look leaves what was seen before, with the instant at which it was seen.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 import anyio
 
-from controller.clock import Clock
+from controller.clock import AGREEMENT, Clock
 from controller.core.book import Book
 from controller.core.deployment import Record, SeenResource
 from controller.core.identity import ResourceKey, Scope
@@ -141,8 +141,11 @@ class Observer:
 
     def _trust_time(self, listing: Listing) -> None:
         said = listing.provider_time
-        if said is not None and abs(said - listing.ended_at) <= timedelta(seconds=60):
+        if said is None:
+            return
+        if abs(said - listing.ended_at) <= AGREEMENT:
             self._store.trust_time()
+        self._rules.heard(said)
 
     async def _read_doubtful(self, listing: Listing) -> None:
         """Read what a complete listing lacked, and what a stop was sent for: absence needs a read beside it. What a
@@ -239,6 +242,10 @@ class Observer:
         self._view.publish(replace(self._view.value, **changed))
 
 
+def _nobody(said: datetime) -> None:
+    """A clock that nothing from outside corrects."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What the observer is told about rhythm and interest."""
@@ -246,6 +253,8 @@ class Rules:
     policy: HostingPolicy
     watched: Mapping[str, Watched]
     wanted: "Wanted"
+    heard: Callable[[datetime], None] = _nobody
+    """Told the provider's time, once a listing that tells it."""
 
 
 class Wanted(Protocol):

@@ -105,7 +105,7 @@ def test_stop_that_fell_due_in_a_pause_leaves_under_a_new_lease_only() -> None:
     """The lease keeper fails for a while after the pause: until it has been, no stop may leave."""
 
     async def play(world: World) -> None:
-        world.configure("m1")
+        world.configure("m1", extra='max_lifetime = "300s"')
         async with world.box() as box:
             await box.chat(world)
             await world.at(100)
@@ -114,7 +114,7 @@ def test_stop_that_fell_due_in_a_pause_leaves_under_a_new_lease_only() -> None:
             world.clock.ahead += seconds(400)
             await world.until(lambda: not world.alive(), within=120)
             await anyio.sleep(1)
-            assert {line["reason"] for line in world.events("obligation.due")} == {"idle"}
+            assert {line["reason"] for line in world.events("obligation.due")} == {"lifetime-exceeded"}
             assert [line["epoch"] > record.epoch for line in world.events("stop.submitted")] == [True]
 
     scenario(play)

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import anyio
@@ -107,6 +107,15 @@ async def test_the_time_is_trusted_only_where_the_provider_s_agrees(bench: Bench
     assert trusted == []
     await bench.observer().run_pass()
     assert trusted == [True]
+
+
+@on_bench
+async def test_the_clock_is_told_the_provider_s_time(bench: Bench) -> None:
+    heard: list[datetime] = []
+    observer = bench.observer()
+    observer._rules = replace(observer._rules, heard=heard.append)
+    await observer.run_pass()
+    assert heard == [bench.view.value.listing and bench.view.value.listing.provider_time]
 
 
 # Reads
