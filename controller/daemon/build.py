@@ -43,6 +43,7 @@ from controller.tasks.executor import Executor, Means
 from controller.tasks.idle_reaper import IdleReaper
 from controller.tasks.lease_keeper import LeaseKeeper, expired_leases, oblige_stops
 from controller.tasks.ledger_keeper import LedgerKeeper
+from controller.tasks.lookout import Lookout
 from controller.tasks.obligation_settler import ObligationSettler
 from controller.tasks.observer import Observer, Prober, Rules
 from controller.tasks.orphan_sweeper import OrphanSweeper
@@ -269,6 +270,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     tasks: list[Task] = [
         Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules),
         AccountGuard(store=store, view=view),
+        Lookout(store=store, view=view, policy=policy),
         reconciler,
         reaper,
         CrashLoopDetector(store=store, view=view, models=models),

@@ -5,10 +5,14 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from tests.scenarios.world import A40, L40S, World, scenario, seconds
+from tests.scenarios.world import A40, L40S, Box, World, scenario, seconds
 
 LIST: Final = {"method": "GET", "path": "/v2/pods"}
 CREATE: Final = {"method": "POST", "path": "/v2/pods"}
+
+
+def alarms(box: Box) -> set[str]:
+    return {name for name, _ in box.daemon.store.book.alarms if name != "stop-unproven"}
 
 
 def test_without_a_listing_nothing_is_created_and_idle_stops_still_go() -> None:
@@ -32,6 +36,31 @@ def test_without_a_listing_nothing_is_created_and_idle_stops_still_go() -> None:
             assert world.events("obligation.discharged") == []
             world.emulator.clear_faults()
             assert (await box.chat(world, "m2")).status == 200
+
+    scenario(play)
+
+
+def test_listings_that_are_to_wait_for_a_day_are_told_stops_go_and_a_restart_looks_at_once() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        asked = {"answer": 429, "headers": {"Retry-After": "86400"}}
+        async with world.box() as box:
+            got = await box.chat(world)
+            await world.at(got.at + 100)
+            world.emulator.add_faults([{"match": LIST, "do": asked}])
+            began_at = await world.until(lambda: box.daemon.view.value.failing_since is not None, within=61)
+            await world.at(began_at + 299)
+            assert alarms(box) == set()
+            await world.at(began_at + 302)
+            assert alarms(box) == {"listing-failing"}
+            (stop,) = world.deletes()
+            assert began_at + 299 <= stop["s"] <= began_at + 305  # idle since 350, and no longer held than that
+            await world.at(began_at + 7200)
+            assert [duty.open for duty in box.daemon.store.book.owed()] == [True]
+        world.emulator.clear_faults()
+        async with world.box() as box:
+            await world.until(lambda: not box.daemon.store.book.owed() and not alarms(box), within=10)
+            assert not world.alive()
 
     scenario(play)
 

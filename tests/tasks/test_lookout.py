@@ -1,0 +1,70 @@
+"""Is it told when we see nothing, or when our clock is not the provider's?"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from controller.core.view import View
+from controller.providers.fake.adapter import Looked
+from controller.tasks.lookout import Lookout
+from tests.tasks.world import Bench, on_bench
+
+
+def lookout(bench: Bench) -> Lookout:
+    return Lookout(store=bench.store, view=bench.view, policy=bench.policy)
+
+
+async def looked(bench: Bench, task: Lookout, *, after_s: float = 15) -> datetime | None:
+    await bench.move(after_s)
+    await bench.look()
+    return await task.run_pass()
+
+
+@pytest.mark.parametrize("look", [Looked.FAILED, Looked.PARTIAL])
+@on_bench
+async def test_so_long_without_a_complete_listing_is_told_once_until_there_is_one(bench: Bench, look: Looked) -> None:
+    bench.provider.script.listings += [look] * 6  # two in each of the next three looks at most
+    task = lookout(bench)
+    began_at = bench.clock.now() + timedelta(seconds=15)
+    assert await looked(bench, task) == began_at + bench.policy.stop_alarm_after
+    await bench.move(299.999)
+    await task.run_pass()
+    assert bench.alarms("listing-failing") == []
+    await bench.move(0.001)
+    for _ in range(3):
+        await task.run_pass()
+    assert bench.alarms("listing-failing") == ["main"]
+    assert len(await bench.events("listing.failed")) == 1
+    bench.provider.script.listings.clear()
+    await looked(bench, task)
+    assert bench.alarms("listing-failing") == []
+
+
+@on_bench
+async def test_a_restart_alone_ends_no_such_alarm(bench: Bench) -> None:
+    await bench.store.write(lambda tx: tx.raise_alarm("listing-failing", subject="main", detail="since long"))
+    await bench.restart()
+    task = lookout(bench)
+    await task.run_pass()
+    assert bench.alarms("listing-failing") == ["main"]
+    await looked(bench, task)
+    assert bench.alarms("listing-failing") == []
+
+
+@pytest.mark.parametrize(("apart_s", "told"), [(60, False), (60.001, True), (-60, False), (-60.001, True)])
+@on_bench
+async def test_a_provider_whose_date_is_not_ours_is_told_until_it_is(bench: Bench, apart_s: float, told: bool) -> None:
+    task = lookout(bench)
+    await looked(bench, task)
+    listing = bench.view.value.completed
+    assert listing is not None
+    odd = replace(listing, provider_time=listing.ended_at + timedelta(seconds=apart_s))
+    bench.view.publish(View(completed=odd))
+    for _ in range(2):
+        await task.run_pass()
+    assert bench.alarms("clock-disagrees") == (["main"] if told else [])
+    assert len(await bench.events("clock.jumped")) == told
+    bench.view.publish(View(completed=listing))
+    await task.run_pass()
+    assert bench.alarms("clock-disagrees") == []
