@@ -16,7 +16,8 @@ import itertools
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -153,6 +154,16 @@ class Program:
         """Begin a task of this program from outside of it."""
         return self.loop.create_task(main)
 
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Do something in the program's name from outside of every program: what it wakes needs a loop."""
+        former = asyncio._get_running_loop()
+        asyncio._set_running_loop(self.loop if former is None else former)
+        try:
+            yield
+        finally:
+            asyncio._set_running_loop(former)
+
     def at_death(self, key: object, act: Callable[[], None]) -> None:
         """What the operating system does for it when it dies."""
         self._at_death[key] = act
@@ -163,6 +174,11 @@ class Program:
     def dies_in(self, callbacks: int) -> None:
         """Let it die at the callback that many from now: at any await that it may be at."""
         self._dies_in = callbacks
+
+    @property
+    def dying(self) -> bool:
+        """Is, or was, its end at some callback ordered?"""
+        return self._dies_in is not None
 
     def count_down(self) -> None:
         if self._dies_in is not None:

@@ -59,6 +59,10 @@ class Staged:
         """Is such a trouble going on?"""
         return any(span.kind == kind and subject in {None, span.subject} for span in self._open)
 
+    def more_than_one(self, kind: str, subject: str) -> bool:
+        """Does another such trouble go on beside one that is about to end?"""
+        return sum(span.kind == kind and span.subject == subject for span in self._open) > 1
+
     def touching(self, kinds: Iterable[str], begins: float, ends: float, *, subject: str | None = None) -> list[Span]:
         wanted = set(kinds)
         return [

@@ -52,15 +52,36 @@ max_usd_per_hour = 2
 
 
 class Provider(Emulator):
-    """The emulator, telling of every call and every change of what bills."""
+    """The emulator, telling of every call and every change of what bills; it can be ordered from outside of it."""
 
     def __init__(self, kernel: Kernel, *, seed: int, settings: Settings) -> None:
+        self.program = kernel.program("provider")
         self.on_call: Callable[[Call, Request], None] = lambda *_: None
         self.on_made: Callable[[Pod], None] = lambda _: None
         self.on_ended: Callable[[Pod], None] = lambda _: None
         super().__init__(
             clock=lambda: BEGIN.timestamp() + kernel.time, rng=random.Random(f"provider {seed}"), settings=settings
         )
+
+    def settle(self) -> float:
+        with self.program.inside():
+            return super().settle()
+
+    def change_settings(self, change: dict[str, Any]) -> None:
+        with self.program.inside():
+            super().change_settings(change)
+
+    def put_pod(self, given: dict[str, Any]) -> str:
+        with self.program.inside():
+            return super().put_pod(given)
+
+    def change_pod(self, pod_id: str, change: dict[str, Any]) -> str:
+        with self.program.inside():
+            return super().change_pod(pod_id, change)
+
+    def catch_up(self) -> None:
+        with self.program.inside():
+            super().catch_up()
 
     def open_call(self, request: Request, now: float) -> Call:
         call = super().open_call(request, now)
@@ -87,18 +108,24 @@ class Town:
         self.kernel = Kernel(seed)
         secrets = {f"vllm_{alias}": SERVER_KEY for alias in models}
         self.provider = Provider(self.kernel, seed=seed, settings=Settings(**{"secrets": secrets} | settings))
-        self.provider_program = self.kernel.program("provider")
-        self.line = Line(self.provider_program, build_app(self.provider))
-        ways = random.Random(f"ways {seed}")
-        self.line.delay = lambda: ways.uniform(0.002, 0.05)
+        self.provider_program = self.provider.program
+        self._ways = random.Random(f"ways {seed}")
+        self._app = build_app(self.provider)
+        self.line = self._way()
         self.clients = self.kernel.program("clients")
         self.staged = Staged(self.kernel)
         self.machines: dict[str, Machine] = {}
 
+    def _way(self) -> Line:
+        """A way to the provider, with a delay for each request."""
+        line = Line(self.provider_program, self._app)
+        line.delay = lambda: self._ways.uniform(0.002, 0.05)
+        return line
+
     def machine(self, name: str = "box") -> Machine:
         folder = self.folder / name
         folder.mkdir()
-        made = self.machines[name] = Machine(self.kernel, name, folder, self.line, seed=self.seed)
+        made = self.machines[name] = Machine(self.kernel, name, folder, self._way(), seed=self.seed)
         return made
 
     def configure(

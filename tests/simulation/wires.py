@@ -150,9 +150,11 @@ class Line:
     def __init__(self, server: Program | None = None, app: App | None = None) -> None:
         self.server, self.app = server, app
         self.delay: Callable[[], float] = lambda: 0.0
+        self.refusing = 0
+        """How many troubles keep everybody from getting through."""
 
     def dial(self, caller: Program, scope: Message, body: bytes) -> Exchange | None:
-        if self.app is None or self.server is None or not self.server.alive:
+        if self.refusing or self.app is None or self.server is None or not self.server.alive:
             return None
         exchange = Exchange(caller, self.server, scope, body)
         exchange.begin(self.app, self.delay())

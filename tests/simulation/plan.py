@@ -1,0 +1,84 @@
+"""What happens in one run, and when?
+
+All of it follows from the seed. Every actor and every kind of trouble draws from a generator of its own, so that
+leaving one out does not move the others: a run that fails is narrowed down with `only` and `without`.
+"""
+
+import random
+from collections.abc import Collection
+from functools import partial
+from typing import Final
+
+from tests.simulation import clients, machine_faults, operators, pod_faults, provider_faults
+from tests.simulation.clients import Clients, Rhythm
+from tests.simulation.machine_faults import OTHER_ACCOUNT, OTHER_KEY
+from tests.simulation.stage import Act, Kind, Stage
+from tests.simulation.town import Town
+
+STANDARD: Final = "standard"
+BUSIEST: Final = "busiest"
+KINDS: Final[dict[str, Kind]] = {
+    **provider_faults.KINDS,
+    **pod_faults.KINDS,
+    **machine_faults.KINDS,
+    **operators.KINDS,
+}
+FURTHER: Final[dict[str, str]] = {
+    "store-copied": "a backup was taken, which may be put back later (store-restored)",
+    "account-claimed": "somebody who looked said that the account is the right one (alarm account-changed)",
+    "installation-claimed": "somebody claimed what a machine left that does not run (alarm copied-installation)",
+    "stop-confirmed": "somebody who looked vouched for the end of a pod",
+}
+"""Kinds that follow from others, or from what the daemon asks for."""
+RHYTHMS: Final[dict[str, Rhythm]] = {STANDARD: clients.STANDARD, BUSIEST: clients.BUSIEST}
+BALANCE_USD: Final = 1_000_000.0
+
+
+class Plan:
+    """One run's actors. `stage` tells what is going on, `clients.outcomes` what became of the requests."""
+
+    def __init__(self, stage: Stage, crowd: Clients, watch: operators.Watch) -> None:
+        self.stage, self.clients, self.watch = stage, crowd, watch
+
+    def make_honest(self) -> None:
+        """End every trouble that is open: clients leave, the provider is as it should be, all machines run."""
+        self.stage.be_honest()
+        self.watch.be_near()
+
+
+def settle_in(town: Town) -> None:
+    """The one machine that every run has, with its daemon and its gateway."""
+    machine = town.machine()
+    town.configure(machine, *town.models)
+    machine.start_daemon()
+    machine.start_gateway(list(town.models))
+
+
+def plan(
+    town: Town,
+    seed: int,
+    hours: float,
+    mix: str = STANDARD,
+    *,
+    only: Collection[str] | None = None,
+    without: Collection[str] = (),
+) -> Plan:
+    """Draw everything that is going to happen within so many hours. The town has settled in."""
+    town.provider.change_settings({"balance": BALANCE_USD, "accounts": {OTHER_KEY: OTHER_ACCOUNT}})
+    stage = Stage(town, until=hours * 3600)
+    for kind, what in KINDS.items():
+        if (only is None or kind in only) and kind not in without:
+            _schedule(stage, what, mix, random.Random(f"{kind} {seed}"))
+    return Plan(stage, Clients(stage, seed, RHYTHMS[mix]), operators.Watch(stage, seed))
+
+
+def _schedule(stage: Stage, what: Kind, mix: str, draw: random.Random) -> None:
+    per_day = what.busiest if mix == BUSIEST else what.standard
+    at = draw.expovariate(per_day / 86400)
+    while at < stage.until:
+        stage.kernel.at(at, partial(_begin, stage, what.act, random.Random(draw.random())))
+        at += draw.expovariate(per_day / 86400)
+
+
+def _begin(stage: Stage, act: Act, draw: random.Random) -> None:
+    stage.attempt(act, draw)

@@ -1,0 +1,233 @@
+"""What may befall the pods, whoever's they are, and what they are made of?
+
+States of the pods and of the model servers in them, copies and moves, pods of others; capacity, prices and money.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from controller.emulators.runpod.pods import Pod
+from tests.simulation.provider_faults import DAY, HOUR, MINUTE
+from tests.simulation.stage import Act, Kind, Stage, Undo, spread
+from tests.simulation.town import OWNER
+
+GPUS: Final = ("NVIDIA L40S", "NVIDIA A40")
+
+
+def _changed(kind: str, change: Callable[[random.Random], dict[str, Any]], back: dict[str, Any]) -> Act:
+    """One pod of ours becomes otherwise, and as it was after a while."""
+
+    def act(stage: Stage, draw: random.Random) -> bool:
+        pod = stage.one_of_ours(draw)
+        if pod is None:
+            return False
+        made = change(draw)
+        stage.provider.change_pod(pod.id, made)
+        text = ", ".join(f"{name}={value}" for name, value in made.items())
+        stage.trouble(kind, pod.id, lasts=spread(draw, 30, 6 * HOUR), undo=_back(stage, pod, back), text=text)
+        return True
+
+    return act
+
+
+def _back(stage: Stage, pod: Pod, change: dict[str, Any]) -> Undo:
+    def undo() -> None:
+        if stage.lives(pod):
+            stage.provider.change_pod(pod.id, change)
+
+    return undo
+
+
+def _stated(kind: str, *words: str) -> Act:
+    return _changed(kind, lambda draw: {"status": draw.choice(words)}, {"status": "RUNNING"})
+
+
+def _served(kind: str, **orders: Any) -> Act:
+    back = {"crash_every_seconds": None} if "crash_every_seconds" in orders else {"state": "auto"}
+    return _changed(kind, lambda draw: {"upstream": orders}, {"upstream": back})
+
+
+def _unready(kind: str, **orders: Any) -> Act:
+    """New pods never come up; those that were made so do when it is over."""
+
+    def act(stage: Stage, draw: random.Random) -> bool:
+        lift = stage.settings.lay({"upstream": orders})
+
+        def undo() -> None:
+            lift()
+            for pod in stage.ours():
+                if pod.upstream.state == orders["state"]:
+                    stage.provider.change_pod(pod.id, {"upstream": {"state": "auto"}})
+
+        stage.trouble(kind, lasts=spread(draw, 10 * MINUTE, 6 * HOUR), undo=undo)
+        return True
+
+    return act
+
+
+def _once(kind: str, change: dict[str, Any]) -> Act:
+    """Something is done to one pod of ours, in one instant."""
+
+    def act(stage: Stage, draw: random.Random) -> bool:
+        pod = stage.one_of_ours(draw)
+        if pod is None:
+            return False
+        stage.staged.once(kind, pod.id)
+        stage.provider.change_pod(pod.id, change)
+        return True
+
+    return act
+
+
+def _migrated(stage: Stage, draw: random.Random) -> bool:
+    pod = stage.one_of_ours(draw)
+    if pod is None:
+        return False
+    stage.staged.once("pod-migrated", pod.id)
+    moved = stage.provider.change_pod(pod.id, {"migrate": True})
+    stage.staged.once("pod-migrated", moved, text=f"from {pod.id}")
+    return True
+
+
+def _cloned(stage: Stage, draw: random.Random) -> bool:
+    pod = stage.one_of_ours(draw)
+    if pod is None:
+        return False
+    asked = {
+        "name": pod.name,
+        "image": pod.image,
+        "account": pod.account,
+        "gpu": {"id": pod.gpu_id, "count": max(1, pod.gpu_count)},
+        "ports": pod.ports,
+        "env": pod.env,
+        "args": pod.args,
+    }
+    stage.staged.once("pod-cloned", stage.provider.put_pod(asked), text=f"of {pod.id}")
+    return True
+
+
+def _foreign(stage: Stage, draw: random.Random) -> bool:
+    """Other people's pods; some look much like ours."""
+    name, env = draw.choice(
+        [
+            ("research", {}),
+            ("gpuwarden-m1-r0123456789abcdef", {"GPUWARDEN_OWNER": "somebody", "GPUWARDEN_INSTALLATION": "feed"}),
+            ("gpuwarden-m1-by-hand", {}),
+            (OWNER, {"OWNER": OWNER}),
+        ]
+    )
+    pod = stage.provider.pods[stage.provider.put_pod({"name": name, "env": env})]
+    undo = _back(stage, pod, {"vanish": True})
+    stage.trouble("foreign-pod", pod.id, lasts=spread(draw, 5 * MINUTE, DAY), undo=undo, text=name)
+    return True
+
+
+def _set(kind: str, change: Callable[[random.Random], dict[str, Any]], *, least: float, most: float) -> Act:
+    def act(stage: Stage, draw: random.Random) -> bool:
+        stage.setting(kind, change(draw), lasts=spread(draw, least, most))
+        return True
+
+    return act
+
+
+def _stock(draw: random.Random) -> dict[str, Any]:
+    return {"stock": dict.fromkeys(draw.sample(GPUS, draw.randint(1, 2)), "NONE")}
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "pod-exited": Kind("a pod of ours says EXITED", _stated("pod-exited", "EXITED"), 0.4, 1.5),
+    "pod-error": Kind("a pod of ours says ERROR", _stated("pod-error", "ERROR"), 0.4, 1.5),
+    "pod-odd-status": Kind(
+        "a pod of ours says something that nobody knows",
+        _stated("pod-odd-status", "MOVING", "PAUSED", "UNKNOWN", "PROVISIONING", "STARTING"),
+        0.4,
+        1.5,
+    ),
+    "pod-zero-gpu": Kind(
+        "a pod of ours has lost its card",
+        _changed("pod-zero-gpu", lambda _: {"gpu_count": 0}, {"gpu_count": 1}),
+        0.3,
+        1,
+    ),
+    "pod-vanished": Kind("the provider took a pod of ours away", _once("pod-vanished", {"vanish": True}), 0.4, 1.5),
+    "pod-terminated": Kind(
+        "the provider ended a pod of ours and goes on showing it",
+        _once("pod-terminated", {"status": "TERMINATED"}),
+        0.3,
+        1,
+    ),
+    "pod-restarted": Kind("a container of ours started anew", _once("pod-restarted", {"restart": True}), 0.5, 2.0),
+    "pod-migrated": Kind("a pod of ours was moved: another id, the same tags", _migrated, 0.3, 1.0),
+    "pod-cloned": Kind("somebody made a copy of a pod of ours, tags and all", _cloned, 0.3, 1.0),
+    "foreign-pod": Kind("a pod of other people's", _foreign, 0.8, 2.0),
+    "server-crashing": Kind(
+        "a container of ours crashes again and again",
+        _changed(
+            "server-crashing",
+            lambda draw: {"upstream": {"crash_every_seconds": spread(draw, 15, 400)}},
+            {"upstream": {"crash_every_seconds": None}},
+        ),
+        0.4,
+        1.5,
+    ),
+    "server-hung": Kind("a model server answers no request", _served("server-hung", state="hung"), 0.4, 1.5),
+    "server-refuses-key": Kind(
+        "a model server refuses the right key", _served("server-refuses-key", state="refusing-key"), 0.3, 1.0
+    ),
+    "server-wrong-model": Kind(
+        "a model server serves another model", _served("server-wrong-model", state="wrong-model"), 0.3, 1.0
+    ),
+    "server-open": Kind("a model server asks for no key", _served("server-open", state="open"), 0.3, 1.0),
+    "server-dies": Kind(
+        "a model server dies in its answers",
+        _changed(
+            "server-dies",
+            lambda draw: {"upstream": {"die_after_chunks": draw.randint(0, 3)}},
+            {"upstream": {"die_after_chunks": None}},
+        ),
+        0.3,
+        1.0,
+    ),
+    "starts-unready": Kind("new pods never become ready", _unready("starts-unready", state="booting"), 0.2, 0.6),
+    "starts-crashing": Kind("new pods crash in a loop", _unready("starts-crashing", state="crashing"), 0.2, 0.6),
+    "starts-slow": Kind(
+        "new pods take long to come up",
+        _set("starts-slow", lambda draw: {"ready_seconds": spread(draw, 60, 1200)}, least=HOUR, most=DAY),
+        0.4,
+        1.0,
+    ),
+    "said-early": Kind(
+        "RUNNING is said from the moment of creation",
+        _set("said-early", lambda _: {"provisioning": False}, least=HOUR, most=DAY),
+        0.2,
+        0.5,
+    ),
+    "secret-unsubstituted": Kind(
+        "model servers get the reference for their key",
+        _set("secret-unsubstituted", lambda _: {"substitute_secrets": False}, least=MINUTE, most=2 * HOUR),
+        0.15,
+        0.4,
+    ),
+    "no-stock": Kind(
+        "there are no cards of a type", _set("no-stock", _stock, least=5 * MINUTE, most=12 * HOUR), 0.6, 2.0
+    ),
+    "no-balance": Kind(
+        "the account is empty",
+        _set("no-balance", lambda draw: {"balance": draw.choice((0.0, 0.3))}, least=5 * MINUTE, most=6 * HOUR),
+        0.15,
+        0.4,
+    ),
+    "price-jump": Kind(
+        "new pods cost more than was said",
+        _set("price-jump", lambda draw: {"price_jump": draw.uniform(1.2, 8)}, least=HOUR, most=DAY),
+        0.3,
+        0.8,
+    ),
+    "dearer": Kind(
+        "the catalog's prices rise",
+        _set("dearer", lambda draw: {"prices": {draw.choice(GPUS): draw.uniform(1, 4)}}, least=HOUR, most=DAY),
+        0.3,
+        0.8,
+    ),
+}
