@@ -10,8 +10,9 @@ LYING: Final = frozenset(
     {
         "listing-empty",
         "listing-partial",
-        "listing-lag",
-        "get-lag",
+        "listing-lags",
+        "read-lags",
+        "read-denied",
         "account-swapped",
         "store-restored",
     }
@@ -22,20 +23,21 @@ OUT_OF_REACH: Final = frozenset(
     {
         "outage-refused",
         "outage-hang",
-        "outage-5xx",
+        "outage-error",
         "outage-html",
         "rate-limited",
-        "key-refused-by-provider",
+        "network-out",
         "account-swapped",
         "disk-full",
         "store-locked",
         "config-broken",
+        "config-emptied",
         "clock-jump",
     }
 )
 """While such a trouble lasts, nobody can ask for a stop in time, or the daemon may not (invariants 9 and 10)."""
 
-GATEWAY_SILENT: Final = frozenset({"gateway-killed", "gateway-stopped", "machine-asleep", "daemon-stopped"})
+GATEWAY_SILENT: Final = frozenset({"gateway-killed", "gateway-crash", "gateway-stopped", "suspend", "daemon-stopped"})
 """A gateway that could not tell of its streams: a stream lease ends with its time (invariant 6)."""
 
 JUSTIFY: Final[dict[str, frozenset[str]]] = {}

@@ -14,7 +14,8 @@ from tests.simulation.stage import Act, Kind, Stage
 
 LOOKS_IN_S: Final = (600.0, 7200.0)
 LOOKS_AT_LAST_S: Final = 60.0
-CONFIRMS_AFTER_S: Final = 3600.0
+UNBLOCKS: Final = 0.5
+CONFIRMS: Final = 0.3
 
 
 def _posted(kind: str, path: str, body: dict[str, Any]) -> Act:
@@ -90,8 +91,16 @@ class Watch:
         seen = await _heard(self._stage, machine, operators.get("/v1/status"))
         for alarm in seen.get("alarms", []):
             await self._answer(machine, alarm["name"], alarm["subject"])
+        for model in seen.get("models", []):
+            if model.get("blocked") and self._draw.random() < UNBLOCKS:
+                await self._unblock(machine, model["alias"])
         if seen.get("owed") and not self._stage.honest:
             await self._confirm(machine)
+
+    async def _unblock(self, machine: Machine, alias: str) -> None:
+        self._stage.staged.once("hold-ended", alias)
+        operators = self._stage.town.operators(machine)
+        await _heard(self._stage, machine, operators.post(f"/v1/models/{alias}/unblock"))
 
     async def _answer(self, machine: Machine, alarm: str, subject: str) -> None:
         stage, operators = self._stage, self._stage.town.operators(machine)
@@ -118,7 +127,7 @@ class Watch:
             resource = duty["resource"]
             if not duty["due"] or resource is None or resource["incarnation"] not in gone:
                 continue
-            if self._draw.random() < 0.3:
+            if self._draw.random() < CONFIRMS:
                 stage.staged.once("stop-confirmed", resource["incarnation"], text=duty["id"])
                 path = f"/v1/obligations/{duty['id']}/confirm"
                 await _heard(stage, machine, operators.post(path, {"reference": "seen in the console to be gone"}))

@@ -94,7 +94,8 @@ def _cloned(stage: Stage, draw: random.Random) -> bool:
     pod = stage.one_of_ours(draw)
     if pod is None:
         return False
-    asked = {
+    asked: dict[str, Any] = {
+        "id": stage.provider.new_id(),
         "name": pod.name,
         "image": pod.image,
         "account": pod.account,
@@ -103,7 +104,8 @@ def _cloned(stage: Stage, draw: random.Random) -> bool:
         "env": pod.env,
         "args": pod.args,
     }
-    stage.staged.once("pod-cloned", stage.provider.put_pod(asked), text=f"of {pod.id}")
+    stage.staged.once("pod-cloned", asked["id"], text=f"of {pod.id}")  # known as a copy before it is seen to be made
+    stage.provider.put_pod(asked)
     return True
 
 
