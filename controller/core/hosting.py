@@ -146,6 +146,8 @@ def adopted(record: Record, resource: SeenResource, owner: Owner) -> Record:
         raise Refusal(RefusalCode.FOREIGN_RESOURCE)
     if record.phase is Phase.DECLARED:
         raise Refusal(RefusalCode.WRONG_PHASE)  # its create's answer is still to come, and tells more
+    if record.key is not None and record.key != resource.key:
+        raise Refusal(RefusalCode.WRONG_PHASE)  # a move is followed, else the key that it has would be owed by nobody
     known = replace(record, key=resource.key, observed=None, usd_per_hour=resource.usd_per_hour, offer=resource.offer)
     if record.phase is Phase.STOP_REQUIRED:
         return known  # its stop was wanted before anybody knew its key

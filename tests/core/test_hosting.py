@@ -266,10 +266,13 @@ def test_what_a_stop_was_already_wanted_for_is_adopted_into_that_stop() -> None:
     assert (after.phase, after.key, after.reason) == (Phase.STOP_REQUIRED, key(), StopReason.OPERATOR_REQUEST)
 
 
-def test_what_was_observed_of_a_former_key_is_not_taken_over_to_the_adopted_one() -> None:
-    seen = ProvisionedDeployment.observed(resource(), ready=None, served_model=None, observed_at=T0)
-    moved = hosting.adopted(serving(Phase.REQUESTED, observed=seen), resource(key=key("p2")), OWNER)
-    assert (moved.key, moved.observed) == (key("p2"), None)
+@pytest.mark.parametrize("phase", [Phase.REQUESTED, Phase.UNCERTAIN, Phase.STOP_REQUIRED])
+def test_what_has_its_key_is_not_adopted_under_another(phase: Phase) -> None:
+    """The machine behind the former key would be owed by nobody; a move is followed by `moved`."""
+    with pytest.raises(Refusal) as refused:
+        hosting.adopted(serving(phase), resource(key=key("p2")), OWNER)
+    assert refused.value.code is RefusalCode.WRONG_PHASE
+    assert hosting.adopted(serving(phase), resource(), OWNER).key == key()
 
 
 def test_a_claimed_installation_s_resource_is_adopted() -> None:
