@@ -93,8 +93,7 @@ def run_pytest(tests: list[str], watch: Watch, *more: str) -> str | None:
 
 def run_items(items: list[pytest.Item], watch: Watch) -> str | None:
     """Run collected tests one by one until one fails."""
-    following: list[pytest.Item | None] = [*items[1:], None]
-    for item, after in zip(items, following, strict=True):
+    for item, after in zip(items, [*items[1:], None], strict=False):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
         if watch.failed:
             return watch.failed[0]
