@@ -23,7 +23,7 @@ def notice(starts: Starts, *, started_at: datetime | None, window: timedelta, no
     if started_at is None or (starts.latest is not None and started_at <= starts.latest):
         return starts
     if starts.latest is None:
-        return Starts(latest=started_at, restarts=starts.restarts)
+        return Starts(latest=started_at)
     kept = tuple(at for at in starts.restarts if at >= now - window)
     return Starts(latest=started_at, restarts=(*kept, now))
 

@@ -135,7 +135,7 @@ def _settle_absent(duty: Obligation, sight: Sight, settle_after: timedelta) -> D
         return KeepOpen(waiting_for="its first sighting, or the settle time after its create")
     if not isinstance(read, NotFound):
         return KeepOpen(waiting_for="a read that says it is gone")
-    if duty.stop_ended_at is not None and duty.stop_answer is not None:
+    if duty.stop_ended_at is not None:
         proven = absence.last > duty.stop_ended_at and read.began_at > duty.stop_ended_at
         missing = "a complete listing and a read, both begun after the stop's answer"
     else:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from controller.core.deployment import Create, DeploymentSpec, ProviderState, Record, SeenResource
 from controller.core.hosting import Authorization, Claim, Wish
-from controller.core.identity import DeploymentId, ObligationId, Owner, RequestId, ResourceKey, Tags
+from controller.core.identity import DeploymentId, ObligationId, Owner, RequestId, ResourceKey, Scope, Tags
 from controller.core.lease import Lease
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation
@@ -17,6 +17,7 @@ T0: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MS: Final = timedelta(milliseconds=1)
 S: Final = timedelta(seconds=1)
 OWNER: Final = Owner(name="acme", installation="i1")
+SCOPE: Final = Scope(provider="runpod", account="main")
 DEPLOYMENT: Final = DeploymentId("qwen-1")
 REQUEST: Final = RequestId("r1")
 

@@ -36,3 +36,12 @@ def test_the_gap_after_a_round_of_refusals_grows_to_five_minutes(rounds: int, ga
 def test_a_first_gap_above_five_minutes_is_kept() -> None:
     assert round_gap(1, first=10 * M) == 10 * M
     assert round_gap(9, first=10 * M) == 10 * M
+
+
+def test_a_hold_doubles_sixteen_times_and_no_more() -> None:
+    holding = Holding(after=2, first=S, most=timedelta(days=30))
+    assert [hold_span(failures, holding) for failures in (17, 18, 19)] == [32_768 * S, 65_536 * S, 65_536 * S]
+
+
+def test_a_round_s_gap_doubles_eight_times_and_no_more() -> None:
+    assert [round_gap(rounds, first=S) for rounds in (8, 9, 10)] == [128 * S, 256 * S, 256 * S]

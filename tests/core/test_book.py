@@ -6,7 +6,6 @@ import pytest
 
 from controller.core.book import Book, ModelMemory, reasons_that_fail_a_start
 from controller.core.deployment import Record
-from controller.core.evidence import StopReason
 from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.core.identity import DeploymentId, ObligationId, Scope
 from controller.core.lifecycle import Phase
@@ -77,8 +76,33 @@ def test_an_empty_book_is_at_the_begin_of_the_chain() -> None:
     assert (EMPTY.seq_latest, EMPTY.hash_latest) == (0, BEFORE_THE_FIRST)
 
 
-@pytest.mark.parametrize(
-    "reason", [StopReason.IDLE, StopReason.OPERATOR_REQUEST, StopReason.SPEND, StopReason.LIFETIME_EXCEEDED]
-)
-def test_an_ordinary_end_is_no_failed_start(reason: StopReason) -> None:
-    assert reason not in reasons_that_fail_a_start()
+def test_what_is_on_record_of_a_model_is_told() -> None:
+    known = ModelMemory(model="qwen", failures=1)
+    assert replace(EMPTY, memories={"qwen": known}).memory("qwen") == known
+
+
+def test_live_deployments_are_told_by_age_and_of_one_model_where_asked() -> None:
+    book = with_records(named("a", Phase.ACTIVE, after=9), named("b", Phase.ACTIVE, model="other", after=5))
+    assert [held.id for held in book.live()] == ["b", "a"]
+    assert [held.id for held in book.live("qwen")] == ["a"]
+    assert [held.id for held in book.live("other")] == ["b"]
+
+
+def test_stops_owed_since_the_same_instant_are_told_by_name() -> None:
+    two, one = duty(id=ObligationId("o2"), due_at=T0), duty(id=ObligationId("o1"), due_at=T0)
+    assert with_duties(two, one).owed() == (one, two)
+
+
+def test_a_start_has_failed_for_exactly_these_reasons() -> None:
+    assert reasons_that_fail_a_start() == {
+        "crash-loop",
+        "startup-deadline",
+        "key-refused",
+        "unprotected",
+        "secret-unsubstituted",
+        "served-model-mismatch",
+        "pod-exited",
+        "pod-error",
+        "zero-gpu",
+        "wrong-resource",
+    }

@@ -112,3 +112,19 @@ def test_whatever_a_line_holds_it_survives_the_file(content: dict[str, Any], pre
 def test_what_json_has_not_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         canonical({"seq": float("nan")})
+
+
+@pytest.mark.parametrize("lacking", ["hash", "prev"])
+@pytest.mark.parametrize("instead", [None, 7])
+def test_a_line_without_a_hash_of_its_own_or_of_the_line_before_is_found(lacking: str, instead: object) -> None:
+    lines = chain(2)
+    lines[1] = {**lines[1], lacking: instead}
+    if lacking == "prev":
+        lines[1] = {**lines[1], "hash": hashlib.sha256(canonical(_bare(lines[1])).encode()).hexdigest()}
+    broken = verify(lines)
+    assert broken is not None
+    assert (broken.position, broken.what) == (2, "it carries no hash")
+
+
+def _bare(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key != "hash"}

@@ -91,6 +91,17 @@ def test_a_sighting_by_request_id_breaks_that_request_alone() -> None:
     assert set(after.requests) == {other}
 
 
+def test_what_carries_no_request_id_is_found_under_none() -> None:
+    assert listing(T0, resource(tags=Tags(owner="acme"))).by_request == {}
+
+
+def test_copies_of_one_request_are_told_oldest_first_and_those_of_unknown_age_last_by_name() -> None:
+    old, young = resource(key=key("p4"), created_at=T0), resource(key=key("p3"), created_at=T0 + S)
+    ageless = [resource(key=key("p2")), resource(key=key("p1"))]
+    found = listing(T0, *ageless, young, old).by_request[REQUEST]
+    assert [one.key.incarnation for one in found] == ["p4", "p3", "p1", "p2"]
+
+
 looks = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12)
 
 

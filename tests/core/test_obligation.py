@@ -122,6 +122,7 @@ def test_an_accepted_stop_with_a_reference_suffices_where_the_policy_says_so() -
         {"stop_answer": StopAnswer.REFUSED},
         {"stop_answer": StopAnswer.NOT_FOUND},
         {"stop_answer": None, "stop_ended_at": None},
+        {"stop_ended_at": None},
     ],
 )
 def test_even_there_nothing_less_than_acceptance_with_a_reference_suffices(lacking: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from controller.core.identity import Tags
 from controller.core.lifecycle import Phase
 from controller.core.readiness import Assessment
 from controller.core.reconcile import (
+    DRAINED,
     Bounds,
     Decision,
     HandOver,
@@ -191,3 +192,14 @@ def test_the_first_reason_stands_but_for_lost_ownership_and_an_open_question(
 ) -> None:
     gives_way = current in {None, StopReason.AMBIGUOUS_MUTATION} or new is StopReason.OWNERSHIP_LOST
     assert prevails(current, new) is (new if gives_way else current)
+
+
+def test_open_requests_may_end_under_exactly_these_reasons() -> None:
+    assert {
+        "idle",
+        "lifetime-exceeded",
+        "operator-request",
+        "model-removed",
+        "replaced",
+        "spend",
+    } == DRAINED

@@ -103,6 +103,11 @@ def test_the_gap_doubles_from_5_seconds_to_its_most(attempts: int, gap: int) -> 
     assert backoff(attempts, most=timedelta(seconds=60)) == gap * S
 
 
+def test_the_gap_doubles_sixteen_times_and_no_more() -> None:
+    most = timedelta(days=30)
+    assert [backoff(attempts, most=most) for attempts in (16, 17, 18)] == [163_840 * S, 327_680 * S, 327_680 * S]
+
+
 @given(st.integers(1, 10**9), st.sampled_from([StopAnswer.REFUSED, StopAnswer.UNKNOWN]))
 def test_no_number_of_failures_makes_it_give_up(attempts: int, answer: StopAnswer) -> None:
     owed = answered(answer, stop_attempts=attempts)
