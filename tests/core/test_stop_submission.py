@@ -57,6 +57,8 @@ def test_a_stop_that_failed_before_our_restart_is_sent_again_without_its_backoff
     owed = answered(answer, stop_attempts=6)
     restarted = replace(TIMES, restarted_at=ENDED + 3 * S)
     assert submit(owed, Sight(), times=restarted, now=ENDED + 3 * S) == SubmitStop()
+    in_flight = replace(owed, stop_ended_at=ENDED + 3 * S)  # its end is told by the restart itself
+    assert submit(in_flight, Sight(), times=restarted, now=ENDED + 3 * S) == SubmitStop()
     again = replace(owed, stop_ended_at=ENDED + 3 * S + MS)
     assert isinstance(submit(again, Sight(), times=restarted, now=ENDED + 5 * S), HoldStop)
 
