@@ -70,6 +70,10 @@ HELD = [
     {"stream_lease": 20 * S + US},
     {"owner": "x" * 256},
     {"max_lifetime": timedelta(days=3650)},
+    {"probe_bytes_max": 1},
+    {"listing_idle": timedelta(days=3650)},
+    {"hold_max": timedelta(days=3650)},
+    {"settle": timedelta(days=3650)},
 ]
 
 REFUSED = [
@@ -176,6 +180,7 @@ MODEL_REFUSED = [
     {"offers": ()},
     {"offers": ("A40", "A40")},
     {"offers": ("",)},
+    {"offers": ("A40", "")},
     {"wires": ()},
     {"wires": ("chat", "chat")},
     {"alias": ""},

@@ -70,6 +70,8 @@ def test_another_owner_takes_it_by_a_newer_epoch_only(
 def test_lost_ownership_is_told_once() -> None:
     lost = serving(Phase.STOP_REQUIRED, reason=StopReason.OWNERSHIP_LOST)
     assert decided(lost, seen(tags=replace(FOREIGN, epoch=1))) == Nothing()
+    unsettled = serving(Phase.UNCERTAIN, reason=StopReason.OWNERSHIP_LOST)
+    assert decided(unsettled, seen(tags=FOREIGN, fault=StopReason.POD_ERROR)) == Nothing()
 
 
 def test_a_resource_under_our_exact_key_whose_tags_vanished_stays_ours() -> None:
@@ -182,8 +184,16 @@ def test_ownership_outweighs_a_fault_a_fault_outweighs_a_deadline_and_a_deadline
     ]
 
 
-def test_without_a_submission_no_time_runs() -> None:
-    assert next_deadline(replace(serving(), started_at=None), BOUNDS) is None
+@pytest.mark.parametrize("phase", [Phase.REQUESTED, Phase.ACTIVE])
+def test_without_a_submission_no_time_runs(phase: Phase) -> None:
+    unsent = replace(serving(phase), started_at=None)
+    assert next_deadline(unsent, BOUNDS) is None
+    assert decided(unsent, now=T0 + 999 * DAY) == Nothing()
+
+
+def test_under_a_config_that_cannot_be_read_only_the_lifetime_runs() -> None:
+    held = serving(Phase.REQUESTED, unready_since=T0)
+    assert decided(held, model=None, readable=False) == Nothing(until=T0 + DAY + MS)
 
 
 @pytest.mark.parametrize(("current", "new"), list(product([None, *StopReason], StopReason)))

@@ -91,6 +91,10 @@ def test_a_changed_config_ends_a_hold() -> None:
     assert hold(replace(HELD, hold_until=None), fingerprint="f2", now=T0) is None
 
 
+def test_without_a_reason_nothing_is_held() -> None:
+    assert hold(replace(HELD, hold_reason=None), fingerprint="f1", now=T0) is None
+
+
 def test_no_funds_is_told_as_such() -> None:
     told = hold(replace(HELD, hold_reason="no_funds"), fingerprint="f1", now=T0)
     assert told is not None
@@ -105,6 +109,8 @@ def test_after_a_round_of_refusals_the_next_waits_for_its_time() -> None:
     before = decide(replace(GOOD, memory=memory, now=T0 + 30 * S - MS))
     assert before == Refuse(code=Code.NO_CAPACITY, reason="A40: no stock", final=False, retry_at=T0 + 30 * S)
     assert decide(replace(GOOD, memory=memory, now=T0 + 30 * S)) == Start()
+    untold = refusal(replace(GOOD, memory=replace(memory, round_detail=None)))
+    assert untold.reason == "every declared offer was refused"
 
 
 def starting_after(*ages: timedelta, now: datetime = T0) -> Start | Refuse:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-WALL_LIMIT_S: Final = 400
+WALL_LIMIT_S: Final = 3600
 FAILED_ITSELF: Final = 70
 
 
