@@ -91,6 +91,13 @@ async def test_a_listing_that_failed_is_incomplete_and_empty(reply: Any) -> None
     assert (listing.complete, listing.resources, bool(listing.problem)) == (False, (), True)
 
 
+@pytest.mark.parametrize("code", [201, 204, 206, 301, 404, 500, 503])
+async def test_a_body_that_looks_whole_under_any_other_code_is_no_listing(code: int) -> None:
+    listing = await Scripted(answer(code, page())).reading.list_resources()
+    assert not listing.complete
+    assert listing.problem is not None
+
+
 async def test_a_listing_that_goes_in_a_circle_ends_and_is_incomplete() -> None:
     script = Scripted(answer(200, page(pod(), cursor="c")))
     assert not (await script.reading.list_resources()).complete
