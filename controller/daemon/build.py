@@ -160,6 +160,7 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Dae
         clock=seams.clock,
         randomness=seams.randomness,
         creator=seams.creator,
+        locked_as=settings.places.usual_store,
     )
     store.holding = Holding(after=policy.failed_starts_limit, first=policy.hold_first, most=policy.hold_max)
     run_id = f"c-{seams.randomness.token_hex(4)}"
@@ -216,8 +217,11 @@ def _take_over(tx: Tx, settings: Settings, policy: HostingPolicy, mode: Mode, ru
     restoring.restore(tx, policy=policy, holder=run_id)
     if policy.lease_expiry is LeaseExpiry.STOP:
         oblige_stops(tx, expired)
-    if not mode.stop_only:
+    if mode.stop_only:
+        tx.raise_alarm("stop-only", subject=policy.account, detail="; ".join(mode.problems) or "nothing is started")
+    else:
         tx.put_accepted_config(settings.accepted())
+        tx.clear_alarm("stop-only", subject=policy.account)
     digest = key_digest(key, tx.book.owner.installation)
     known = tx.book.account.digest
     if known == digest:

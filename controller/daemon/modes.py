@@ -9,12 +9,14 @@ import sqlite3
 import tomllib
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from controller.daemon.build import Mode
+from controller.daemon.build import Daemon, Mode, Seams, build
 from controller.settings import ConfigProblems, Settings, load, load_accepted
 from controller.settings.places import places
+from controller.store.errors import StoreDamaged, StoreNewer
+from controller.store.salvage import UNREAD, salvage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,33 @@ def decide(config: Path, environment: Mapping[str, str]) -> Decided:
     except ConfigProblems as problems:
         return _stop_only(config, environment, problems)
     return Decided(settings=settings, mode=Mode())
+
+
+async def start(decided: Decided, seams: Seams) -> Daemon:
+    """Build the daemon; beside a store that may not be used, one that only stops. Raises ConfigProblems, StoreError."""
+    try:
+        return await build(decided.settings, seams, mode=decided.mode)
+    except (StoreNewer, StoreDamaged) as unusable:
+        settings, mode = _beside(decided, unusable, seams)
+    return await build(settings, seams, mode=mode)
+
+
+def _beside(decided: Decided, unusable: StoreNewer | StoreDamaged, seams: Seams) -> tuple[Settings, Mode]:
+    """Where and how to stop what is owed. Raises `unusable` if nothing is: what a damaged file lacks may be owed."""
+    settings, policy = decided.settings, decided.settings.hosting_policy()
+    suffix = salvage(
+        settings.places.store,
+        identity=(policy.owner, policy.provider, policy.account),
+        now=seams.clock.now(),
+        randomness=seams.randomness,
+    )
+    if suffix is None and isinstance(unusable, StoreDamaged):
+        suffix = UNREAD
+    if suffix is None:
+        raise unusable
+    problems = (*decided.mode.problems, str(unusable))
+    mode = replace(decided.mode, stop_only=True, problems=problems)
+    return replace(settings, places=replace(settings.places, beside=suffix)), mode
 
 
 def _stop_only(config: Path, environment: Mapping[str, str], problems: ConfigProblems) -> Decided:

@@ -24,8 +24,8 @@ from controller.api.panel import Panel
 from controller.core.errors import Refusal
 from controller.core.obligation import KeepOpen, Obligation, settle
 from controller.core.policy import StopEvidence
-from controller.daemon.build import Daemon, Seams, build
-from controller.daemon.modes import Decided, decide
+from controller.daemon.build import Daemon, Seams
+from controller.daemon.modes import Decided, decide, start
 from controller.daemon.rehearsal import rehearse
 from controller.notify import Notifier
 from controller.settings import ConfigProblems, find_config
@@ -70,8 +70,8 @@ def _say(refused: BaseException) -> None:
 
 async def _serve(decided: Decided) -> int:
     notifier = Notifier(os.environ, process_id=os.getpid())
-    daemon = await build(decided.settings, Seams(), mode=decided.mode)
-    for problem in decided.mode.problems:
+    daemon = await start(decided, Seams())
+    for problem in daemon.mode.problems:
         log.error("stop_only", problem=problem)
     closing = anyio.Event()
     try:

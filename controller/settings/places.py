@@ -22,14 +22,20 @@ class Places:
     state: Path
     logs: Path
     runtime: Path
+    beside: str = ""
+    """What the names of store and evidence have more where the usual ones may not be used."""
 
     @property
-    def store(self) -> Path:
+    def usual_store(self) -> Path:
         return self.state / "gpuwarden.db"
 
     @property
+    def store(self) -> Path:
+        return self.state / f"gpuwarden.db{self.beside}"
+
+    @property
     def evidence(self) -> Path:
-        return self.logs / "evidence.jsonl"
+        return self.logs / f"evidence{self.beside}.jsonl"
 
     @property
     def api_socket(self) -> Path:

@@ -62,11 +62,12 @@ class FileLock:
 
 def schema_of(path: Path) -> str | None:
     """The migration that the file is at; `None` for a file that is new. Raises StoreDamaged, or StoreUnwritable where
-    it is locked or may not be opened."""
+    it is locked or may not be opened. Reads only: a connection that may write brings the log into a file that is not
+    ours to change."""
     if not path.exists() or path.stat().st_size == 0:
         return None
     try:
-        with closing(sqlite3.connect(path)) as connection:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return _checked_schema(connection, path)
     except sqlite3.OperationalError as problem:
         raise StoreUnwritable(f"{path}: {problem}") from problem

@@ -72,14 +72,16 @@ class Store:
         clock: Clock,
         randomness: Randomness,
         creator: Creator | None = None,
+        locked_as: Path | None = None,
     ) -> "Store":
-        """Take the file for this process and read it; `identity` is owner, provider, account.
+        """Take the file for this process and read it; `identity` is owner, provider, account. `locked_as`: the file in
+        whose place it stands, so that one daemon alone uses either.
 
         Raises StoreInUse, StoreNewer, StoreDamaged, StoreUnwritable, or StoreError if the file belongs to another
         owner.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file_lock = FileLock(path)
+        file_lock = FileLock(locked_as or path)
         file_lock.take()
         try:
             prepare(path)

@@ -1,12 +1,19 @@
 """When does a bad config refuse the start, and when is there still something to stop?"""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from controller.daemon.modes import decide
+from controller.daemon.build import Daemon, Mode, Seams
+from controller.daemon.modes import decide, start
+from controller.ids import SeededRandomness
 from controller.settings import ConfigProblems, load
+from controller.store.errors import StoreInUse, StoreNewer
+from controller.store.schema import HEAD
 from tests.daemon.world import built, owe, write_config
+from tests.support.loop_clock import HandClock
 
 
 async def owing(folder: Path, *, due: bool = True, extra: str = "") -> Path:
@@ -87,3 +94,80 @@ async def test_a_store_that_cannot_be_read_refuses_the_start(tmp_path: Path) -> 
     (tmp_path / "state" / "gpuwarden.db").write_bytes(b"no database at all, whatever its name says")
     with pytest.raises(ConfigProblems):
         decide(write_config(tmp_path, extra="nonsense = 1"), {})
+
+
+# A store that may not be used
+
+
+def made_newer(folder: Path) -> Path:
+    store = folder / "state" / "gpuwarden.db"
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0099'")
+    return store
+
+
+async def started(folder: Path) -> Daemon:
+    seams = Seams(clock=HandClock(), randomness=SeededRandomness(2))
+    return await start(decide(folder / "config.toml", {}), seams)
+
+
+@pytest.mark.parametrize("due", [True, False])
+async def test_beside_a_newer_store_what_it_owes_is_stopped_and_nothing_else(tmp_path: Path, due: bool) -> None:
+    await owing(tmp_path, due=due)
+    before = made_newer(tmp_path).read_bytes()
+    daemon = await started(tmp_path)
+    book = daemon.store.book
+    await daemon.close()
+    assert (daemon.mode.stop_only, len(book.owed()), len(book.obligations)) == (True, int(due), 1)
+    assert "schema 0099" in "".join(daemon.mode.problems)
+    assert ("stop-only", daemon.policy.account) in book.alarms
+    assert (tmp_path / "state" / "gpuwarden.db").read_bytes() == before
+    assert daemon.settings.places.evidence.name.startswith("evidence.stop-only-")
+
+
+async def test_a_newer_store_that_owes_nothing_refuses_the_start(tmp_path: Path) -> None:
+    async with built(load(write_config(tmp_path), {})):
+        pass
+    made_newer(tmp_path)
+    with pytest.raises(StoreNewer):
+        await started(tmp_path)
+
+
+async def test_beside_a_damaged_store_it_knows_nothing_and_only_stops(tmp_path: Path) -> None:
+    await owing(tmp_path)
+    store = tmp_path / "state" / "gpuwarden.db"
+    store.write_bytes(b"no database at all, whatever its name says" * 100)
+    daemon = await started(tmp_path)
+    await daemon.close()
+    assert (daemon.mode.stop_only, dict(daemon.store.book.obligations)) == (True, {})
+    assert store.read_bytes().startswith(b"no database")
+
+
+@pytest.mark.parametrize("schema", ["0099", HEAD])
+async def test_no_other_daemon_uses_the_store_or_its_copy_meanwhile(tmp_path: Path, schema: str) -> None:
+    await owing(tmp_path)
+    store = made_newer(tmp_path)
+    daemon = await started(tmp_path)
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (schema,))
+    with pytest.raises(StoreInUse):
+        await started(tmp_path)
+    await daemon.close()
+
+
+async def test_beside_a_damaged_store_that_seems_to_owe_nothing_it_starts_all_the_same(tmp_path: Path) -> None:
+    async with built(load(write_config(tmp_path), {})):
+        pass
+    with closing(sqlite3.connect(tmp_path / "state" / "gpuwarden.db")) as connection, connection:
+        connection.execute("DELETE FROM alembic_version")
+    daemon = await started(tmp_path)
+    await daemon.close()
+    assert daemon.mode.stop_only
+
+
+async def test_the_alarm_ends_with_a_normal_start(tmp_path: Path) -> None:
+    await owing(tmp_path)
+    good = load(tmp_path / "config.toml", {})
+    for mode, alarms in ((Mode(stop_only=True), ["stop-only"]), (Mode(), [])):
+        async with built(good, mode=mode) as daemon:
+            assert [name for name, _ in daemon.store.book.alarms] == alarms

@@ -1,6 +1,7 @@
 """Is the file opened safely, and refused where it must not be used?"""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -108,6 +109,21 @@ async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+async def test_a_log_that_a_crash_left_beside_a_newer_schema_is_not_brought_into_the_file(tmp_path: Path) -> None:
+    path = await made(tmp_path)
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0002'")
+        connection.commit()
+        for name in ("store.db", "store.db-wal"):
+            shutil.copy(tmp_path / name, crashed / name)
+    before = (crashed / "store.db").read_bytes()
+    with pytest.raises(StoreNewer):
+        await open_store(crashed, HandClock())
+    assert (crashed / "store.db").read_bytes() == before
+
+
 async def test_garbage_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"not a database, by any means" * 400)
     with pytest.raises(StoreDamaged, match="not a database"):
@@ -152,7 +168,7 @@ async def test_a_file_that_another_program_has_locked_is_not_called_damaged(
     path = await made(tmp_path)
     change(path, "PRAGMA journal_mode=DELETE")
     real = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda at: real(at, timeout=0))
+    monkeypatch.setattr(sqlite3, "connect", lambda at, **how: real(at, timeout=0, **how))
     with closing(real(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreUnwritable, match="locked"):
