@@ -15,6 +15,7 @@ from controller.api.problems import Json, bad_field, count_in, flag_in, seconds_
 from controller.core.deployment import Record
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import LIVE, Phase
+from controller.core.restoration import newer
 from controller.store import deployments
 from controller.store.stream_leases import StreamLease
 from controller.store.transaction import Tx
@@ -82,6 +83,7 @@ def _merged(one: Stated, other: Stated) -> Stated:
 async def renew(panel: Panel, gateway: str, stated: Sequence[Stated]) -> Json:
     """Take a gateway's whole list in. Raises StoreUnwritable where something had to be granted."""
     before = panel.stream_leases.of(gateway, now=panel.now)
+    _note_strange(panel, gateway, stated)
     verdict = judge(panel.book.records, stated, before)
     bytes_moved = _bytes_to_store(panel, stated, before)
     if bytes_moved or any(name not in before for name in verdict.granted):
@@ -96,6 +98,22 @@ async def renew(panel: Panel, gateway: str, stated: Sequence[Stated]) -> Json:
         "refused": sorted(verdict.refused),
         "lease_seconds": panel.stream_leases.lifetime.total_seconds(),
     }
+
+
+def _note_strange(panel: Panel, gateway: str, stated: Sequence[Stated]) -> None:
+    """A gateway that holds what this store never gave tells of runs that it forgot (RP-52)."""
+    strange = [entry.lease for entry in stated if _strange(panel, entry.lease)]
+    for lease in strange:
+        panel.store.witness_epoch(lease.epoch)
+    if panel.stream_leases.put_strange(gateway, strange, now=panel.now):
+        panel.ring()
+
+
+def _strange(panel: Panel, lease: StreamLease) -> bool:
+    record = panel.book.records.get(lease.deployment)
+    if record is None:
+        return lease.open_requests > 0
+    return newer(lease.epoch, max(record.epoch, panel.store.epochs_known))
 
 
 def _renew_in(

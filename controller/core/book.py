@@ -90,6 +90,10 @@ class Book:
     epoch_latest: int = 0
     seq_latest: int = 0
     hash_latest: str = BEFORE_THE_FIRST
+    restored_at: datetime | None = None
+    """A copy was put back as this store then, and no run has taken it up yet."""
+    matching_since: datetime | None = None
+    """This store is an old copy: since then it is being found out what it forgot, and nothing is created."""
     mark: datetime | None = None
     """The latest instant ever witnessed; the clock may not read less for a create."""
 

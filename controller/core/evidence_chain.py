@@ -3,6 +3,10 @@
 Each line carries the hash of the line before it and its own. A changed line no longer has its hash; a line that was
 removed, put in or moved breaks the link to its neighbour. What is missing at either end shows only in comparison with
 the store: old files may have been thrown away, and the newest line may still be on its way.
+
+An old copy of the store that is put back knows nothing of the file's newest lines. Its next line follows, in the store,
+the last one that the copy holds; in the file it stands after others, and says after which. That break is declared; any
+other is a fault.
 """
 
 import hashlib
@@ -13,6 +17,8 @@ from typing import Any, Final
 
 BEFORE_THE_FIRST: Final = "0" * 64
 """`prev` of the first line ever written."""
+RESTORED: Final = "store.restored"
+"""The event of the line that a restored store goes on with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +61,30 @@ def _wrong(line: Mapping[str, Any], seq: int | None, *, prev: str | None, after:
         return "its content does not have its hash: it was changed"
     if seq is None:
         return "it carries no seq"
-    if prev is not None and line["prev"] != prev:
+    if prev is not None and follows(line) != prev:
         return "it does not follow the line before: something was removed, put in or moved"
     if after is not None and seq <= after:
         return f"its seq does not come after {after}"
     return None
+
+
+def follows(line: Mapping[str, Any]) -> object:
+    """The hash of the line that this one stands after in the file: its `prev`, unless it declares a break."""
+    declared = _part(_part(line, "detail"), "after").get("hash") if line.get("event") == RESTORED else None
+    return line.get("prev") if declared is None else declared
+
+
+def forgotten(line: Mapping[str, Any]) -> range:
+    """The numbers before a declared break that the file holds and the restored store does not; none for another
+    line."""
+    detail = _part(line, "detail") if line.get("event") == RESTORED else {}
+    stored, after = _part(detail, "store").get("seq"), _part(detail, "after").get("seq")
+    return range(stored + 1, after + 1) if isinstance(stored, int) and isinstance(after, int) else range(0)
+
+
+def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = whole.get(name)
+    return part if isinstance(part, Mapping) else {}
 
 
 def _digest(line: Mapping[str, Any]) -> str:

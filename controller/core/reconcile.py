@@ -125,7 +125,7 @@ def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | No
     if (
         record.phase is Phase.REQUESTED
         and record.started_at is not None
-        and (now >= record.started_at + bounds.model.startup_deadline)
+        and (now >= _starting_since(record, record.started_at) + bounds.model.startup_deadline)
     ):
         return StopReason.STARTUP_DEADLINE
     if record.unready_since is not None and now >= record.unready_since + bounds.model.startup_deadline:
@@ -136,6 +136,11 @@ def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | No
 def outlived(record: Record, lifetime: timedelta, *, now: datetime) -> bool:
     """Is its lifetime over? The deadline instant itself is inside."""
     return record.started_at is not None and now > record.started_at + lifetime
+
+
+def _starting_since(record: Record, started_at: datetime) -> datetime:
+    """What was made before we put it on record (claimed, or forgotten by a restored store) is not late for that."""
+    return max(started_at, record.declared_at)
 
 
 def _readiness(record: Record, assessment: Assessment | None, bounds: Bounds, *, now: datetime) -> Decision:
@@ -159,7 +164,7 @@ def next_deadline(record: Record, bounds: Bounds) -> datetime | None:
     deadlines = [record.started_at + bounds.lifetime + timedelta(milliseconds=1)]
     if bounds.model is not None:
         if record.phase is Phase.REQUESTED:
-            deadlines.append(record.started_at + bounds.model.startup_deadline)
+            deadlines.append(_starting_since(record, record.started_at) + bounds.model.startup_deadline)
         if record.unready_since is not None:
             deadlines.append(record.unready_since + bounds.model.startup_deadline)
     return min(deadlines)

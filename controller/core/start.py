@@ -21,6 +21,8 @@ class Situation:
     fingerprint: str
     stop_only: bool
     clock_sound: bool
+    matching: bool
+    """The store is an old copy, and what it forgot is not on record again; or the listing shows that it may be."""
     account_trusted: bool
     copied: bool
     """Another installation's resource of our owner is there."""
@@ -53,6 +55,19 @@ def decide(case: Situation) -> Start | Refuse:
         return Refuse(code=Code.REFUSED, reason="the controller only stops: its config or store is bad", final=True)
     if (held := hold(case.memory, fingerprint=case.fingerprint, now=case.now)) is not None:
         return held
+    if (beside := _beside(case)) is not None:
+        return beside
+    if not case.account_trusted or not case.listing_fresh:
+        return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason="no fresh, complete look at the provider", final=False)
+    if not case.clock_sound:
+        return Refuse(code=Code.REFUSED, reason="the clock went backwards; nothing is created", final=False)
+    if not case.priced:
+        return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason="no price is known for any declared offer", final=False)
+    return _rate(case)
+
+
+def _beside(case: Situation) -> Refuse | None:
+    """Is something there, or may it be, beside which nothing may start?"""
     if case.copied:
         return Refuse(
             code=Code.REFUSED,
@@ -61,13 +76,10 @@ def decide(case: Situation) -> Start | Refuse:
         )
     if case.owed:
         return Refuse(code=Code.MODEL_STOPPING, reason="an earlier resource is not proven gone", final=False)
-    if not case.account_trusted or not case.listing_fresh:
-        return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason="no fresh, complete look at the provider", final=False)
-    if not case.clock_sound:
-        return Refuse(code=Code.REFUSED, reason="the clock went backwards; nothing is created", final=False)
-    if not case.priced:
-        return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason="no price is known for any declared offer", final=False)
-    return _rate(case)
+    if case.matching:
+        reason = "an old copy of the store was put back; first everything that exists is matched"
+        return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason=reason, final=False)
+    return None
 
 
 def hold(memory: ModelMemory, *, fingerprint: str, now: datetime) -> Refuse | None:

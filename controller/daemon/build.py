@@ -16,24 +16,23 @@ import anyio
 
 from controller.clock import Clock, SystemClock
 from controller.core.backoff import Holding
-from controller.core.book import AccountTrust
 from controller.core.identity import Owner, Scope
-from controller.core.policy import HostingPolicy, LeaseExpiry, ModelPolicy
+from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.view import View
 from controller.daemon.launches import Fleet, fleet
+from controller.daemon.taking_over import Past, Run, recollect, take_over
 from controller.ids import Randomness, SystemRandomness
 from controller.providers.reading import Reading
-from controller.providers.runpod.account import Account, key_digest, open_api
+from controller.providers.runpod.account import Account, open_api
 from controller.providers.runpod.adapter import RunpodReading, RunpodWriting
 from controller.providers.runpod.wire import Namespace
 from controller.providers.writing import Writing
 from controller.settings import Settings
-from controller.store import restoring
+from controller.store.adopting import Adopter
 from controller.store.database import Creator
 from controller.store.elapsed import Ceilings
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
-from controller.store.transaction import Tx
 from controller.store.wants import Wants
 from controller.supervision import Cell, Pulse, Runner, Task, Wake, keep_running
 from controller.tasks.account_guard import AccountGuard
@@ -41,13 +40,14 @@ from controller.tasks.crash_loop_detector import CrashLoopDetector
 from controller.tasks.evidence_writer import Blocking, EvidenceWriter
 from controller.tasks.executor import Executor, Means
 from controller.tasks.idle_reaper import IdleReaper
-from controller.tasks.lease_keeper import LeaseKeeper, expired_leases, oblige_stops
+from controller.tasks.lease_keeper import LeaseKeeper
 from controller.tasks.ledger_keeper import LedgerKeeper
 from controller.tasks.lookout import Lookout
 from controller.tasks.obligation_settler import ObligationSettler
 from controller.tasks.observer import Observer, Prober, Rules
 from controller.tasks.orphan_sweeper import OrphanSweeper
 from controller.tasks.reconciler import Charter, Reconciler
+from controller.tasks.restore_matcher import RestoreMatcher
 from controller.transport import AsyncTransport, CallLimits
 from controller.upstreams.probe import open_prober
 
@@ -165,14 +165,21 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Dae
     store.holding = Holding(after=policy.failed_starts_limit, first=policy.hold_first, most=policy.hold_max)
     run_id = f"c-{seams.randomness.token_hex(4)}"
     try:
-        await store.write(lambda tx: _take_over(tx, settings, policy, mode, (run_id, key)))
+        past = await recollect(store, settings.places.evidence, seams.blocking)
+        stopping = ("; ".join(mode.problems) or "nothing is started") if mode.stop_only else None
+        run = Run(id=run_id, key=key, stop_only=stopping, accepted=settings.accepted(), past=past)
+        await store.write(lambda tx: take_over(tx, run, policy))
+        if store.book.matching_since is not None:
+            store.epochs_known = store.book.epoch_latest
         drains = {alias: model.drain_limit for alias, model in models.items()}
         store.ceilings = Ceilings(policy=policy, drain_limits=drains)
     except BaseException:
         await store.close()
         raise
     world = _reach(settings, seams, policy=policy, owner=store.book.owner, key=key, parts=parts)
-    wiring = Wiring(settings=settings, seams=seams, mode=mode, policy=policy, models=models, run_id=run_id, fleet=parts)
+    wiring = Wiring(
+        settings=settings, seams=seams, mode=mode, policy=policy, models=models, run_id=run_id, fleet=parts, past=past
+    )
     daemon = wire(store, world.ports, wiring)
     daemon.closers = world.closers
     return daemon
@@ -210,32 +217,6 @@ def _reach(settings: Settings, seams: Seams, *, policy: HostingPolicy, owner: Ow
     return _World(ports=ports, closers=[http.aclose, prober.aclose])
 
 
-def _take_over(tx: Tx, settings: Settings, policy: HostingPolicy, mode: Mode, run: tuple[str, str]) -> None:
-    run_id, key = run
-    tx.line("daemon.started", detail={"run": run_id, "mode": "stop-only" if mode.stop_only else "normal"})
-    expired = expired_leases(tx)
-    restoring.restore(tx, policy=policy, holder=run_id)
-    if policy.lease_expiry is LeaseExpiry.STOP:
-        oblige_stops(tx, expired)
-    if mode.stop_only:
-        tx.raise_alarm("stop-only", subject=policy.account, detail="; ".join(mode.problems) or "nothing is started")
-    else:
-        tx.put_accepted_config(settings.accepted())
-        tx.clear_alarm("stop-only", subject=policy.account)
-    digest = key_digest(key, tx.book.owner.installation)
-    known = tx.book.account.digest
-    if known == digest:
-        return
-    owing = any(duty.open for duty in tx.book.obligations.values())
-    if known is not None and owing:
-        why = "the provider's key changed while something is owed"
-        tx.put_account(AccountTrust(digest=digest, trusted=False, why=why))
-        tx.line("account.changed", detail={"text": why})
-        tx.raise_alarm("account-changed", subject=policy.account, detail=why)
-    else:
-        tx.put_account(replace(tx.book.account, digest=digest, trusted=True, why=None))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """The ways to the outside."""
@@ -256,6 +237,7 @@ class Wiring:
     models: dict[str, ModelPolicy]
     run_id: str
     fleet: Fleet
+    past: Past = field(default_factory=Past)
 
 
 def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
@@ -277,6 +259,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         Lookout(store=store, view=view, policy=policy),
         reconciler,
         reaper,
+        _matcher(store, view, leases, wiring),
         CrashLoopDetector(store=store, view=view, models=models),
         OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
         settler,
@@ -316,6 +299,17 @@ def _means(store: Store, ports: Ports, wiring: Wiring) -> Means:
         policy=wiring.policy,
         holder=wiring.run_id,
         launches=wiring.fleet.launches,
+    )
+
+
+def _matcher(store: Store, view: Cell[View], leases: StreamLeases, wiring: Wiring) -> RestoreMatcher:
+    return RestoreMatcher(
+        store=store,
+        view=view,
+        stream_leases=leases,
+        clock=wiring.seams.clock,
+        adopter=Adopter(models=wiring.models, holder=wiring.run_id, policy=wiring.policy),
+        recalled=wiring.past.deployments,
     )
 
 

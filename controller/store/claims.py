@@ -5,19 +5,15 @@ obligation first: adopted into a free slot if their model is configured here, el
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from controller.core.deployment import DeploymentSpec, Record, SeenResource
+from controller.core.deployment import SeenResource
 from controller.core.evidence import StopReason
 from controller.core.identity import ObligationId
-from controller.core.lease import Ask, acquire
-from controller.core.lifecycle import Phase, advance
-from controller.core.obligation import Obligation
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.store import duties
-from controller.store.lines import of_duty, of_record, phase_moved
-from controller.store.names import deployment_id, obligation_id
+from controller.store.adopting import Adopter, Place, adopt
 from controller.store.transaction import Tx
 
 
@@ -55,58 +51,9 @@ def _take(tx: Tx, seen: SeenResource, claim: Claim) -> ObligationId:
     tx.line("resource.claimed", resource=seen.key, request=seen.tags.request, detail={"from": claim.installation})
     if model is None or slot is None:
         return duties.open_stray(tx, seen, StopReason.ORPHAN, holder=claim.holder, policy=claim.policy).id
-    return _adopt(tx, seen, claim, model=model, slot=slot)
+    adopter = Adopter(models=claim.models, holder=claim.holder, policy=claim.policy)
+    return adopt(tx, seen, Place(model=model, slot=slot), adopter, told={"claimed_from": claim.installation})
 
 
 def _free_slot(tx: Tx, model: ModelPolicy) -> int | None:
     return next((slot for slot in range(model.slots) if tx.book.occupant(model.alias, slot) is None), None)
-
-
-def _adopt(tx: Tx, seen: SeenResource, claim: Claim, *, model: ModelPolicy, slot: int) -> ObligationId:
-    record = _record_of(tx, seen, claim, model=model, slot=slot)
-    duty = tx.put_duty(
-        Obligation(
-            id=obligation_id(tx.randomness),
-            opened_at=tx.now,
-            deployment=record.id,
-            model=record.model,
-            slot=slot,
-            request=seen.tags.request,
-            key=seen.key,
-            seen_at=tx.now,
-            epoch=record.epoch,
-        )
-    )
-    tx.line("obligation.opened", **of_duty(duty))
-    tx.drop_sighting(seen.key)
-    return duty.id
-
-
-def _record_of(tx: Tx, seen: SeenResource, claim: Claim, *, model: ModelPolicy, slot: int) -> Record:
-    spec = DeploymentSpec(
-        id=deployment_id(tx.randomness, model.alias),
-        provider=seen.key.provider,
-        account=seen.key.account,
-        model=model.alias,
-        image=model.image,
-        resource_name=model.alias,
-        requested_lifetime=model.max_lifetime,
-    )
-    declared = Record(spec=spec, slot=slot, fingerprint=model.fingerprint, phase=Phase.DECLARED, declared_at=tx.now)
-    epoch = tx.next_epoch(above=seen.tags.epoch or 0)
-    ask = Ask(deployment=spec.id, holder=claim.holder, now=tx.now, span=claim.policy.lease)
-    tx.put_lease(acquire(None, ask=ask, epoch_latest=epoch - 1))
-    stored = tx.put_record(
-        replace(
-            declared,
-            phase=advance(declared.phase, Phase.REQUESTED),
-            started_at=min(seen.created_at or tx.now, tx.now),  # a time to come would put its deadlines off
-            key=seen.key,
-            epoch=epoch,
-            usd_per_hour=seen.usd_per_hour,
-            offer=seen.offer,
-        )
-    )
-    tx.line("deployment.declared", **of_record(declared), detail={"slot": slot, "claimed_from": claim.installation})
-    phase_moved(tx, declared, stored)
-    return stored

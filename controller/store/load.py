@@ -52,8 +52,14 @@ def load(connection: Connection, *, owner: str, provider: str, account: str, now
         epoch_latest=row["epoch_latest"],
         seq_latest=0 if last is None else last.seq,
         hash_latest=BEFORE_THE_FIRST if last is None else last.hash,
-        mark=None if row["mark_ms"] is None else from_ms(row["mark_ms"]),
+        restored_at=_instant(row["restored_at_ms"]),
+        matching_since=_instant(row["matching_since_ms"]),
+        mark=_instant(row["mark_ms"]),
     )
+
+
+def _instant(ms: int | None) -> datetime | None:
+    return None if ms is None else from_ms(ms)
 
 
 def _identity(

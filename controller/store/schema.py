@@ -25,7 +25,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -53,6 +53,8 @@ meta = Table(
     Column("account_trusted", Boolean, nullable=False),
     Column("account_why", Text),
     Column("accepted_config", Text),
+    Column("restored_at_ms", Integer),
+    Column("matching_since_ms", Integer),
 )
 
 deployments = Table(

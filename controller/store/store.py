@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from controller.clock import Clock
 from controller.core.backoff import Holding
 from controller.core.book import Book
+from controller.core.restoration import newer
 from controller.ids import Randomness
 from controller.store import elapsed
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
@@ -52,6 +53,9 @@ class Store:
         self._boot_at_start = clock.boot()
         self._mark_at_start: datetime | None = None
         self._time_trusted = False
+        self._epoch_seen = 0
+        self.epochs_known = 0
+        """Former runs that this store remembers granted up to here: a stranger with more tells of runs it forgot."""
         self._identity = ("", "", "")
         self._doubtful = False
         """A commit's end was not seen: what is on record is read anew before the next decision."""
@@ -105,6 +109,7 @@ class Store:
             await self.close()
             raise
         self._mark_at_start = self.book.mark
+        self.epochs_known = self.book.epoch_latest
 
     def _load(self, connection: Connection) -> Book:
         owner, provider, account = self._identity
@@ -129,6 +134,11 @@ class Store:
     def trust_time(self) -> None:
         """The provider's own date agrees with our clock: the mark may follow it."""
         self._time_trusted = True
+
+    def witness_epoch(self, epoch: int | None) -> None:
+        """Somebody outside carries this epoch of ours: the next grant is above it."""
+        if newer(epoch, self._epoch_seen):
+            self._epoch_seen = epoch
 
     async def write(self, work: Callable[[Tx], T], *, limit: timedelta = WRITE_LIMIT) -> T:
         """Run one transaction to its end, whatever cancels the caller meanwhile.
@@ -168,7 +178,13 @@ class Store:
                 self.book, self._doubtful = self._load(connection), False
             clock_reads = self._clock.now()
             now = max(clock_reads, self.book.mark or clock_reads)
-            moment = Moment(now=now, clock_reads=clock_reads, randomness=self._randomness, holding=self.holding)
+            moment = Moment(
+                now=now,
+                clock_reads=clock_reads,
+                randomness=self._randomness,
+                holding=self.holding,
+                epoch_seen=self._epoch_seen,
+            )
             tx = Tx(connection, self.book, moment)
             outcome = work(tx)
             if tx.book is not self.book:

@@ -32,6 +32,8 @@ class StreamLeases:
 
     lifetime: timedelta
     _stated: dict[tuple[str, DeploymentId], tuple[StreamLease, datetime]] = field(default_factory=dict)
+    _strange: dict[tuple[str, DeploymentId], tuple[StreamLease, datetime]] = field(default_factory=dict)
+    """Of deployments or epochs that this store never gave: a later run did, and the store is an old copy."""
 
     def put(self, gateway: str, leases: Iterable[StreamLease], *, now: datetime) -> None:
         """Replace everything that this gateway stated before."""
@@ -40,6 +42,18 @@ class StreamLeases:
             del self._stated[key]
         for lease in leases:
             self._stated[gateway, lease.deployment] = (lease, now + self.lifetime)
+
+    def put_strange(self, gateway: str, leases: Iterable[StreamLease], *, now: datetime) -> bool:
+        """Replace what this gateway stated before and nobody here gave; says whether anything is new."""
+        before = {key for key in self._strange if key[0] == gateway}
+        for key in before:
+            del self._strange[key]
+        self._strange |= {(gateway, lease.deployment): (lease, now + self.lifetime) for lease in leases}
+        return not {key for key in self._strange if key[0] == gateway} <= before
+
+    def strange(self, *, now: datetime) -> list[StreamLease]:
+        """What is stated at present and nobody here gave."""
+        return [lease for lease, until in self._strange.values() if now <= until]
 
     def of(self, gateway: str, *, now: datetime) -> dict[DeploymentId, StreamLease]:
         """What this gateway stated and what still counts at `now`."""

@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Insert, Table, Update, bindparam, delete, insert, update
+from sqlalchemy import Insert, Table, Update, bindparam, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Connection
 
@@ -28,6 +28,7 @@ from controller.core.identity import DeploymentId, ObligationId, ResourceKey
 from controller.core.lease import Lease
 from controller.core.obligation import Ending, Obligation
 from controller.core.orphans import Sighting
+from controller.core.restoration import newer, raised
 from controller.core.spend import Reservation
 from controller.ids import Randomness
 from controller.store import rows, schema
@@ -46,6 +47,8 @@ class Moment:
     """What the clock itself says: earlier than `now` where it went back behind what was witnessed (HC-32)."""
     randomness: Randomness
     holding: Holding
+    epoch_seen: int = 0
+    """The highest that anybody outside was seen to carry (`Store.witness_epoch`)."""
 
 
 class Tx:
@@ -61,6 +64,7 @@ class Tx:
         self.clock_reads = moment.clock_reads
         self.randomness = moment.randomness
         self.holding = moment.holding
+        self._epoch_seen = moment.epoch_seen
 
     # What the decision rests on
 
@@ -84,6 +88,12 @@ class Tx:
         if found is None or not found.open:
             raise Stale(f"no open obligation {obligation}")
         return found
+
+    def free_name(self, name: DeploymentId | None) -> DeploymentId | None:
+        """`name`, if no deployment ever had it."""
+        table = schema.deployments
+        taken = self._connection.execute(select(table.c.id).where(table.c.id == name)).first()
+        return None if taken is not None else name
 
     # Guarded rows
 
@@ -160,10 +170,20 @@ class Tx:
 
     def next_epoch(self, *, above: int = 0) -> int:
         """An epoch that was never given before, above any that is known from outside."""
-        latest = max(self.book.epoch_latest, above) + 1
+        floor = raised(self._epoch_seen) if newer(self._epoch_seen, self.book.epoch_latest) else 0
+        latest = max(self.book.epoch_latest, above, floor) + 1
         self._meta(epoch_latest=latest)
         self._set(epoch_latest=latest)
         return latest
+
+    def begin_matching(self, *, epoch: int, seq: int) -> None:
+        """This store is an old copy: grant and number from here on above `epoch` and `seq`."""
+        self._meta(epoch_latest=epoch, restored_at_ms=None, matching_since_ms=to_ms(self.clock_reads))
+        self._set(epoch_latest=epoch, seq_latest=seq, restored_at=None, matching_since=self.clock_reads)
+
+    def end_matching(self) -> None:
+        self._meta(matching_since_ms=None)
+        self._set(matching_since=None)
 
     def put_accepted_config(self, text: str) -> None:
         self._meta(accepted_config=text)

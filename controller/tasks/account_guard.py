@@ -56,7 +56,10 @@ class AccountGuard:
             await self._store.write(lambda tx: _trust(tx, None, "nothing is owed to the former account"))
 
     def _recorded_as_seen(self) -> frozenset[ResourceKey]:
-        """What an earlier run of ours saw: it may have vanished while nobody looked."""
+        """What an earlier run of ours saw: it may have vanished while nobody looked. An old copy of the store tells
+        nothing of the kind: what it holds may have been stopped since."""
+        if self._store.book.matching_since is not None:
+            return frozenset()
         duties = self._store.book.obligations.values()
         return frozenset(duty.key for duty in duties if duty.key is not None and duty.seen_at is not None)
 

@@ -125,6 +125,7 @@ class Observer:
         keys, open_duties = book.held_keys(), [duty for duty in book.obligations.values() if duty.open]
         requests = frozenset(duty.request for duty in open_duties if duty.request is not None)
         listing = rekeyed(await self._reading.list_resources(), self._store.book)
+        self._witness_epochs(listing)
         view = self._view.value
         seen = {resource.key: listing.ended_at for resource in listing.resources}
         forgotten = {key: at for key, at in view.sighted.items() if key in keys}
@@ -138,6 +139,13 @@ class Observer:
         )
         self._trust_time(listing)
         await self._read_doubtful(listing)
+
+    def _witness_epochs(self, listing: Listing) -> None:
+        """Before anybody decides on this listing: no grant may repeat an epoch that it shows."""
+        owner = self._store.book.owner
+        for resource in listing.resources:
+            if owner.holds(resource.tags):
+                self._store.witness_epoch(resource.tags.epoch)
 
     def _trust_time(self, listing: Listing) -> None:
         said = listing.provider_time

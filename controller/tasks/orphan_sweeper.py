@@ -1,8 +1,9 @@
 """What is there that no record of ours holds?
 
 Ours without a record is stopped on the books after its grace; ours that was proven gone and is seen again is owed again
-at once. Another installation's is reported and alarmed, and claimed only by command or when it outlived every lifetime.
-Foreign and unmarked things are counted once and left alone.
+at once. What an old copy of the store forgot is left to the restore matcher. Another installation's is reported and
+alarmed, and claimed only by command or when it outlived every lifetime. Foreign and unmarked things are counted once
+and left alone.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from controller.core import orphans
+from controller.core import orphans, restoration
 from controller.core.deployment import SeenResource
 from controller.core.evidence import StopReason
 from controller.core.hosting import unsettled
@@ -20,7 +21,7 @@ from controller.core.lifecycle import LIVE
 from controller.core.orphans import Sighting, Whose
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.view import View
-from controller.store import claims, duties
+from controller.store import claims, duties, history
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -106,13 +107,22 @@ class OrphanSweeper:
             return None
         if sighting.whose is Whose.COPIED:
             return await self._consider_copied(sighting)
-        if sighting.whose not in {Whose.OURS, Whose.UNMARKED}:
+        if sighting.whose not in {Whose.OURS, Whose.UNMARKED} or await self._forgotten(seen):
             return None
         # Our own record of its exact key, or of its request id, outweighs marks that are not shown.
         if not seen.cluster and self._returned(seen, began_at):
             await self._owe(seen, StopReason.REAPPEARED)
             return None
         return await self._consider_orphan(seen, sighting) if sighting.whose is Whose.OURS else None
+
+    async def _forgotten(self, seen: SeenResource) -> bool:
+        """Has a lost record held it? Then it is no orphan: the restore matcher adopts or owes it first."""
+        book, granted = self._store.book, self._store.epochs_known
+        if seen.key in book.settled or not restoration.lost(seen, book):
+            return False
+        if book.matching_since is None and not restoration.betrays(seen, book, granted=granted):
+            return False
+        return bool(await self._store.read(partial(history.unrecorded, found=[seen])))
 
     def _returned(self, seen: SeenResource, began_at: datetime) -> bool:
         """Was it proven gone, or its create proven fruitless, before this listing began?"""

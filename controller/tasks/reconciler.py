@@ -15,7 +15,7 @@ from typing import assert_never
 import structlog
 
 from controller.clock import Clock
-from controller.core import reconcile, start
+from controller.core import reconcile, restoration, start
 from controller.core.deployment import DeploymentSpec, ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Code, Refusal
 from controller.core.evidence import StopReason
@@ -288,6 +288,7 @@ class Reconciler:
             fingerprint=model.fingerprint,
             stop_only=self._charter.stop_only,
             clock_sound=self._store.clock_sound,
+            matching=book.matching_since is not None or self._forgotten(model),
             account_trusted=book.account.trusted and judged,
             copied=self._copied(model),
             owed=any(
@@ -307,6 +308,14 @@ class Reconciler:
             for listing in (view.listing, view.completed)
             if listing is not None
             for seen in listing.resources
+        )
+
+    def _forgotten(self, model: ModelPolicy) -> bool:
+        """Does the listing show something that only a lost record can have made, perhaps for this model?"""
+        listing, book, granted = self._view.value.listing, self._store.book, self._store.epochs_known
+        found = [] if listing is None else restoration.strangers(listing, book)
+        return any(
+            seen.alias in {None, model.alias} and restoration.betrays(seen, book, granted=granted) for seen in found
         )
 
     def _ceiling(self, model: ModelPolicy) -> Decimal | None:

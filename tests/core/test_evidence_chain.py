@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.evidence_chain import BEFORE_THE_FIRST, canonical, link, verify
+from controller.core.evidence_chain import BEFORE_THE_FIRST, RESTORED, canonical, forgotten, link, verify
 
 
 def chain(count: int) -> list[dict[str, Any]]:
@@ -128,3 +128,48 @@ def test_a_line_without_a_hash_of_its_own_or_of_the_line_before_is_found(lacking
 
 def _bare(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if key != "hash"}
+
+
+# A restored store
+
+
+def restored(stored: dict[str, Any], after: dict[str, Any] | None) -> dict[str, Any]:
+    """The line with which a store goes on that ends in `stored`, in a file that ends in `after`."""
+    told = None if after is None else {"seq": after["seq"], "hash": after["hash"]}
+    detail = {"store": {"seq": stored["seq"], "hash": stored["hash"]}, "after": told}
+    return link({"seq": 1_000_010, "event": RESTORED, "detail": detail}, stored["hash"])
+
+
+def test_a_declared_break_is_no_fault() -> None:
+    lines = chain(5)
+    lines.append(restored(lines[2], lines[4]))
+    lines.append(link({"seq": 1_000_011}, lines[-1]["hash"]))
+    assert verify(lines, BEFORE_THE_FIRST) is None
+    assert list(forgotten(lines[5])) == [4, 5]
+
+
+def test_the_same_break_undeclared_or_declared_elsewhere_is_found() -> None:
+    lines = chain(5)
+    for line in (
+        restored(lines[2], None),
+        restored(lines[2], lines[3]),
+        {**restored(lines[2], lines[4]), "event": "daemon.started"},
+    ):
+        broken = verify([*lines, link(line, line["prev"])])
+        assert broken is not None
+        assert broken.position == 6
+
+
+@pytest.mark.parametrize("position", [3, 4])
+def test_a_line_taken_out_before_a_declared_break_is_found(position: int) -> None:
+    lines = chain(5)
+    lines.append(restored(lines[2], lines[4]))
+    del lines[position]
+    assert verify(lines) is not None
+
+
+def test_a_store_that_nothing_follows_goes_on_without_a_break() -> None:
+    lines = chain(3)
+    lines.append(restored(lines[2], None))
+    assert verify(lines) is None
+    assert list(forgotten(lines[3])) == list(forgotten(lines[0])) == []

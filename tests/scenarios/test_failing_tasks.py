@@ -92,6 +92,7 @@ TASKS: Final = [
     "obligation_settler",
     "lease_keeper",
     "ledger_keeper",
+    "restore_matcher",
     "evidence_writer",
 ]
 

@@ -200,7 +200,8 @@ class World:
     def ours(self, daemon: Daemon, **changed: str) -> dict[str, str]:
         """The environment of a pod that this daemon might have made."""
         owner = daemon.store.book.owner
-        tags = {"owner": owner.name, "installation": owner.installation, "epoch": "1", "request": "r0123456789abcdef"}
+        epoch = str(daemon.store.epochs_known)
+        tags = {"owner": owner.name, "installation": owner.installation, "epoch": epoch, "request": "r0123456789abcdef"}
         return {f"GPUWARDEN_{name.upper()}": value for name, value in (tags | changed).items()}
 
     def soon(self, asking: Awaitable["Answered"]) -> "Pending":

@@ -11,7 +11,8 @@ import pytest
 
 from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.store.errors import StoreError
-from controller.tasks.evidence_writer import EvidenceFile, EvidenceWriter
+from controller.store.evidence_file import EvidenceFile
+from controller.tasks.evidence_writer import EvidenceWriter
 from tests.tasks.world import Bench, at_once, on_bench
 
 

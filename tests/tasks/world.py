@@ -190,7 +190,7 @@ class Bench:
         tags = self.tags(planned.create.request, epoch=planned.record.epoch)
         return Order(spec=planned.record.spec, tags=tags, offer=planned.create.offer, launch=LAUNCH)
 
-    def tags(self, request: str | None = "r1", *, epoch: int = 1) -> Tags:
+    def tags(self, request: str | None = "r1", *, epoch: int = 0) -> Tags:
         owner = self.store.book.owner
         wanted = None if request is None else RequestId(request)
         return Tags(owner=owner.name, installation=owner.installation, epoch=epoch, request=wanted)
