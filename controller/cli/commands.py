@@ -244,6 +244,31 @@ def run(config: ConfigOption = None) -> int:
 
 
 @app.command(rich_help_panel=ADMIN)
+def backup(
+    path: Annotated[Path, typer.Argument(help="A file that does not exist yet.", show_default=False)],
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Copy the store to a file, also while the daemon runs, and say what the copy holds."""
+    from controller.cli import backups
+
+    return backups.backup(_reaching(config), to=path, as_json=as_json, now=_now())
+
+
+@app.command(rich_help_panel=ADMIN)
+def restore(
+    path: Annotated[Path, typer.Argument(help="A copy made by `backup`.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Put a copy back as the store while the daemon is down; the present store is kept beside it."""
+    from controller.cli import backups
+
+    return backups.restore(_reaching(config), copy=path, sure=yes, as_json=as_json, now=_now())
+
+
+@app.command(rich_help_panel=ADMIN)
 def gateway(config: ConfigOption = None) -> int:
     """The fixed address; several may run."""
     from controller.cli import gateway as composition

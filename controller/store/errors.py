@@ -34,6 +34,14 @@ class StoreDamaged(StoreError):
         self.path = path
 
 
+class StoreForeign(StoreError):
+    """It is another owner's: name the copy that was meant, or the config that it belongs to."""
+
+    def __init__(self, path: Path, whose: str) -> None:
+        super().__init__(f"{path} belongs to {whose}, not to this config: nothing was changed")
+        self.path = path
+
+
 class StoreUnwritable(StoreError):
     """It could not be written now (disk full, locked, read-only); nothing of the transaction was kept."""
 
