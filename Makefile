@@ -33,8 +33,11 @@ check: $(VENV)/.stamp-dev ## format, lint, types, imports, tidiness
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
-simulate: $(VENV)/.stamp-dev ## a short campaign of the whole daemon on virtual time
-	$(BIN)/python -m pytest -q tests/scenarios $(ARGS)
+SEEDS ?= 20
+FIRST ?= 1
+HOURS ?= 24
+simulate: $(VENV)/.stamp-dev ## a campaign of the whole daemon against a lying provider: SEEDS=20 HOURS=24 FIRST=1
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --hours $(HOURS) $(ARGS)
 
 mutants: $(VENV)/.stamp-dev ## which slips would no test notice? `make mutants ARGS=core/idle`; all takes an hour
 	$(BIN)/python -m tests.mutation $(ARGS)

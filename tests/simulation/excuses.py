@@ -1,7 +1,7 @@
 """Which of the staged troubles explain what would otherwise be a fault of ours?
 
-Three tables over the kinds that `plan` stages. Who adds a kind says here what it may explain; a kind that stands
-nowhere explains nothing.
+Tables over the kinds that `plan` stages. Who adds a kind says here what it may explain; a kind that stands nowhere
+explains nothing.
 """
 
 from typing import Final
@@ -14,7 +14,9 @@ LYING: Final = frozenset(
         "read-lags",
         "read-denied",
         "account-swapped",
-        "store-restored",
+        "pod-odd-status",
+        "pod-cloned",
+        "pod-migrated",
     }
 )
 """While such a trouble lasts, or shortly after, the provider may show a pod as gone that bills (invariant 11)."""
@@ -33,12 +35,32 @@ OUT_OF_REACH: Final = frozenset(
         "config-broken",
         "config-emptied",
         "clock-jump",
+        "provider-clock-off",
+        "listing-spoilt",
+        "listing-error",
+        "listing-empty",
+        "listing-partial",
+        "listing-doubled",
+        "delete-conflict",
+        "delete-refused",
+        "delete-error",
+        "delete-ignored",
+        "delete-late",
+        "delete-lost",
+        "read-spoilt",
+        "read-denied",
+        "suspend",
+        "daemon-stopped",
+        "take-over",
+        "env-hidden",
     }
 )
 """While such a trouble lasts, nobody can ask for a stop in time, or the daemon may not (invariants 9 and 10)."""
 
-GATEWAY_SILENT: Final = frozenset({"gateway-killed", "gateway-crash", "gateway-stopped", "suspend", "daemon-stopped"})
-"""A gateway that could not tell of its streams: a stream lease ends with its time (invariant 6)."""
+BLIND_S: Final = 900.0
+"""After an outage: a listing every 300 s at most where nothing is known to be alive, and Retry-After may be long."""
 
-JUSTIFY: Final[dict[str, frozenset[str]]] = {}
-"""Stop reason → the kinds of trouble, at the pod, its model or the whole provider, that justify it."""
+GATEWAY_SILENT: Final = frozenset(
+    {"gateway-killed", "gateway-crash", "gateway-stopped", "suspend", "daemon-stopped", "clock-jump", "copied-config"}
+)
+"""A gateway that could not tell of its streams: a stream lease ends with its time (invariant 6)."""

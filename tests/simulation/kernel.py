@@ -229,11 +229,14 @@ class Trace:
         self._digest = hashlib.sha256()
         self.last: deque[Event] = deque(maxlen=KEPT)
         self.length = 0
+        self.sink: Callable[[Event], None] = lambda _: None
+        """Gets every event as well: for whoever wants to read all of it."""
 
     def tell(self, event: Event) -> None:
         self._digest.update(f"{event.at:.6f}|{event.who}|{event.what}\n".encode())
         self.last.append(event)
         self.length += 1
+        self.sink(event)
 
     @property
     def digest(self) -> str:

@@ -115,6 +115,7 @@ class Town:
         self.clients = self.kernel.program("clients")
         self.staged = Staged(self.kernel)
         self.machines: dict[str, Machine] = {}
+        self.on_machine: Callable[[Machine], None] = lambda _: None
 
     def _way(self) -> Line:
         """A way to the provider, with a delay for each request."""
@@ -126,6 +127,7 @@ class Town:
         folder = self.folder / name
         folder.mkdir()
         made = self.machines[name] = Machine(self.kernel, name, folder, self._way(), seed=self.seed)
+        self.on_machine(made)
         return made
 
     def configure(
