@@ -102,7 +102,7 @@ def _cloned(stage: Stage, draw: random.Random) -> bool:
         "gpu": {"id": pod.gpu_id, "count": max(1, pod.gpu_count)},
         "ports": pod.ports,
         "env": pod.env,
-        "args": pod.args,
+        "args": pod.args or None,
     }
     stage.staged.once("pod-cloned", asked["id"], text=f"of {pod.id}")  # known as a copy before it is seen to be made
     stage.provider.put_pod(asked)
