@@ -14,7 +14,7 @@ from typing import Any, Final
 from controller.emulators.exchange import Request
 from controller.emulators.runpod.emulator import Call
 from controller.emulators.runpod.pods import Pod
-from tests.simulation.excuses import GATEWAY_SILENT, LYING
+from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING
 from tests.simulation.kernel import Program
 from tests.simulation.machine import Machine
 from tests.simulation.told import Duty, Line, Told
@@ -26,6 +26,8 @@ LIE_LASTS_S: Final = 900.0
 """So long after a lie of the provider an obligation may have been discharged by it."""
 IDLE_AFTER_S: Final = 300.0
 SLACK_S: Final = 60.0
+AGES_S: Final = {"startup-deadline": 840.0, "lifetime-exceeded": 7 * 86400.0 - 60.0}
+"""So old is a machine at least that is stopped for its age."""
 
 
 class Violation(AssertionError):
@@ -192,8 +194,8 @@ class Audit:
             self._voided(told.duties[line["obligation"]])
         elif event == "obligation.discharged":
             self._discharged(told.duties[line["obligation"]], line["evidence"])
-        elif event == "obligation.due" and line.get("reason") == "idle":
-            self._idled(machine, told.duties[line["obligation"]])
+        elif event == "obligation.due":
+            self._due(told.duties[line["obligation"]])
 
     def _voided(self, duty: Duty) -> None:
         request = duty.request or ""
@@ -215,7 +217,31 @@ class Audit:
             else:
                 self.violated(11, f"{duty.id} is discharged by {evidence['kind']}, and {life.pod.id} bills")
 
-    def _idled(self, machine: Machine, duty: Duty) -> None:
+    def _due(self, duty: Duty) -> None:
+        """Nothing is stopped for a reason that is none."""
+        reason = duty.reason or ""
+        self.numbers[f"stops for {reason}"] += 1
+        if reason == "idle":
+            self._idled(duty)
+        elif reason in JUSTIFY and not self._justified(duty, JUSTIFY[reason]):
+            self.numbers["false stops"] += 1
+            self.violated(0, f"{duty.pod} is stopped for {reason}, and nothing of the kind befell it")
+        elif reason in AGES_S and not self._old_enough(duty, AGES_S[reason]):
+            self.numbers["false stops"] += 1
+            self.violated(0, f"{duty.pod} is stopped for {reason} too early")
+
+    def _justified(self, duty: Duty, kinds: frozenset[str]) -> bool:
+        life, now = self.lives.get(duty.pod or ""), self.town.kernel.time
+        since = duty.opened if life is None else life.pod.created_at - self.town.provider.began_at
+        spans = self.town.staged.touching(kinds, since - LIE_LASTS_S, now)
+        return any(span.subject not in self.lives or span.subject == duty.pod for span in spans)
+
+    def _old_enough(self, duty: Duty, age: float) -> bool:
+        life, now = self.lives.get(duty.pod or ""), self.town.kernel.time
+        made = duty.opened if life is None else life.pod.created_at - self.town.provider.began_at
+        return now - made >= age or bool(self.town.staged.touching({"clock-jump", "provider-clock-off"}, made, now))
+
+    def _idled(self, duty: Duty) -> None:
         """Nothing in use is idled out (invariant 6)."""
         pod, now = self.town.provider.pods.get(duty.pod or ""), self.town.kernel.time
         self.numbers["idle stops"] += 1

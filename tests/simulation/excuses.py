@@ -64,3 +64,69 @@ GATEWAY_SILENT: Final = frozenset(
     {"gateway-killed", "gateway-crash", "gateway-stopped", "suspend", "daemon-stopped", "clock-jump", "copied-config"}
 )
 """A gateway that could not tell of its streams: a stream lease ends with its time (invariant 6)."""
+
+UNSURE: Final = frozenset(
+    {
+        "outage-refused",
+        "outage-hang",
+        "outage-error",
+        "outage-html",
+        "network-out",
+        "create-lost",
+        "create-lost-made",
+        "create-late",
+        "create-malformed",
+        "create-ignored",
+        "daemon-crash",
+        "daemon-killed",
+        "daemon-restart",
+        "daemon-stopped",
+        "take-over",
+        "suspend",
+        "store-restored",
+        "disk-full",
+        "store-locked",
+        "rate-limited",
+    }
+)
+"""After such a trouble nobody can say what became of a create."""
+
+DEAD: Final = frozenset(
+    {
+        "server-crashing",
+        "starts-crashing",
+        "pod-restarted",
+        "console-restart",
+        "pod-exited",
+        "console-stop",
+        "no-balance",
+        "pod-odd-status",
+        "server-dies",
+    }
+)
+"""A container that ends, by itself or by somebody's hand."""
+
+JUSTIFY: Final[dict[str, frozenset[str]]] = {
+    "crash-loop": DEAD,
+    "key-refused": frozenset({"server-refuses-key", "secret-unsubstituted"}),
+    "unprotected": frozenset({"server-open"}),
+    "secret-unsubstituted": frozenset({"secret-unsubstituted"}),
+    "served-model-mismatch": frozenset({"server-wrong-model"}),
+    "pod-exited": DEAD,
+    "pod-error": frozenset({"pod-error"}),
+    "zero-gpu": frozenset({"pod-zero-gpu"}),
+    "stopped-serving": DEAD | {"server-hung", "proxy-out", "network-out", "suspend", "starts-unready"},
+    "hung": frozenset({"server-hung"}),
+    "wrong-resource": frozenset({"price-jump", "dearer", "pod-zero-gpu"}),
+    "spend": frozenset({"price-jump", "dearer", "clock-jump"}),
+    "operator-request": frozenset({"operator-stop", "operator-stop-now", "operator-stop-all"}),
+    "model-removed": frozenset({"model-removed", "config-emptied", "config-broken"}),
+    "replaced": frozenset({"model-changed"}),
+    "ambiguous-mutation": UNSURE,
+    "orphan": UNSURE | LYING | {"copied-config", "account-swapped", "env-hidden", "listing-doubled"},
+    "reappeared": LYING | {"stop-lags", "stop-confirmed", "copied-config"},
+    "lease-expired": frozenset(),
+    "ownership-lost": frozenset(),
+}
+"""Stop reason → the kinds of trouble, at the pod, its model or the whole provider, that justify it. A reason that does
+not stand here is judged by the clock."""
