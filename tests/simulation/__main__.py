@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.simulation.campaign import Order, Report, failure, play
 from tests.simulation.plan import KINDS, RHYTHMS
+from tests.simulation.planted import PLANTED
 from tests.simulation.run import Draft
 
 
@@ -17,7 +18,7 @@ def main(arguments: Sequence[str]) -> int:
     seeds = range(options.first, options.first + options.seeds)
     report = Report(mix=options.mix)
     digests: dict[int, set[str]] = {}
-    order = Order(draft=draft, jobs=options.jobs, trace=options.trace)
+    order = Order(draft=draft, jobs=options.jobs, trace=options.trace, planted=options.plant)
     for _ in range(options.twice + 1):
         for result in play(seeds, order):
             report.add(result)
@@ -58,6 +59,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare the traces")
     parser.add_argument("--trace", type=Path, help="a folder that gets the whole trace of each seed")
+    parser.add_argument("--plant", choices=sorted(PLANTED), metavar="DEFECT", help="make the daemon wrong first")
     parser.add_argument("--verbose", action="store_true", help="a line for each seed")
     return parser.parse_args(arguments)
 

@@ -18,6 +18,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Final
 
+from tests.simulation.planted import plant
 from tests.simulation.run import Draft, Result, run
 
 SEED_LIMIT_S: Final = 1800
@@ -33,6 +34,8 @@ class Order:
     draft: Draft
     jobs: int
     trace: Path | None = None
+    planted: str | None = None
+    """A defect that is to be noticed: `planted` has the list."""
 
 
 def play(seeds: Iterable[int], order: Order) -> Iterator[Result]:
@@ -53,6 +56,8 @@ def play(seeds: Iterable[int], order: Order) -> Iterator[Result]:
 
 
 def _child(seed: int, order: Order, into: Path) -> None:
+    if order.planted is not None:
+        plant(order.planted)
     trace = None if order.trace is None else order.trace / f"{seed}.trace"
     into.write_text(json.dumps(run(seed, order.draft, trace=trace).as_json()))
     sys.stdout.flush()

@@ -86,7 +86,7 @@ class Told:
 
     def _follow(self, line: Line) -> None:
         """Lines are numbered without a gap, and each names the one before (invariant 8)."""
-        restored = (line.get("detail") or {}).get("restored")
+        restored = line["event"] == "store.restored"
         if line["seq"] != self.seq + 1 and not restored:
             self.problems.append((8, f"line {line['seq']} follows {self.seq}"))
         if self._hash is not None and line["prev"] != self._hash and not restored:
