@@ -85,6 +85,7 @@ def test_stop_of_one_pod_that_fails_in_any_way_holds_up_no_other(arrange: Callab
 TASKS: Final = [
     "observer",
     "account_guard",
+    "lookout",
     "reconciler",
     "idle_reaper",
     "crash_loop_detector",
