@@ -189,6 +189,13 @@ def require_stop(record: Record, reason: StopReason, *, now: datetime, drain_unt
     )
 
 
+def ours_again(record: Record) -> Record:
+    """It is seen under its exact key without a foreign label: the stop stays owed, and may leave again (HC-21)."""
+    if record.reason is not StopReason.OWNERSHIP_LOST:
+        raise Refusal(RefusalCode.WRONG_PHASE)
+    return replace(record, phase=advance(record.phase, Phase.STOP_REQUIRED), reason=StopReason.AMBIGUOUS_MUTATION)
+
+
 def elapsed(record: Record, lease: Lease | None, *, policy: HostingPolicy, now: datetime) -> StopReason | None:
     """Which stop does time alone oblige by now? Asked before every command, the lifetime before the lease (HC-37)."""
     if record.phase not in SERVING:

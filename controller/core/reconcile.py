@@ -88,7 +88,12 @@ class HandOver:
     epoch: int
 
 
-Decision = Nothing | Ready | Unready | ReadyAgain | RequireStop | HandOver
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OursAgain:
+    """It was another owner's to look at, and is seen without that label: its stop may leave again (HC-21)."""
+
+
+Decision = Nothing | Ready | Unready | ReadyAgain | RequireStop | HandOver | OursAgain
 
 
 def decide(record: Record, look: Look, bounds: Bounds, *, now: datetime) -> Decision:
@@ -96,6 +101,8 @@ def decide(record: Record, look: Look, bounds: Bounds, *, now: datetime) -> Deci
     if look.seen is not None:
         if (foreign := _ownership(record, look.seen, bounds.owner)) is not None:
             return foreign
+        if record.phase is Phase.STOP_REQUIRED and record.reason is StopReason.OWNERSHIP_LOST:
+            return OursAgain()
         if look.seen.fault is not None and record.phase is not Phase.STOP_REQUIRED:
             return RequireStop(reason=look.seen.fault)
     if record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:

@@ -294,13 +294,24 @@ def require_stop(tx: Tx, decided_on: Record, reason: StopReason, *, drain_until:
     after = hosting.require_stop(before, reason, now=tx.now, drain_until=drain_until)
     stored = tx.put_record(after)
     phase_moved(tx, before, stored)
-    for duty in tx.book.duties(stored.id):
-        if duty.due_at is None or duty.reason is not stored.reason:
-            due = tx.put_duty(replace(duty, due_at=duty.due_at or tx.now, reason=stored.reason))
-            tx.line("obligation.due", **of_duty(due))
+    _owe(tx, stored)
     ledger.require_stop(tx, stored.id)
     if before.phase is not Phase.STOP_REQUIRED and stored.reason in reasons_that_fail_a_start():
         _fail_start(tx, stored)
+    return stored
+
+
+def _owe(tx: Tx, record: Record) -> None:
+    for duty in tx.book.duties(record.id):
+        if duty.due_at is None or duty.reason is not record.reason:
+            due = tx.put_duty(replace(duty, due_at=duty.due_at or tx.now, reason=record.reason))
+            tx.line("obligation.due", **of_duty(due))
+
+
+def take_back(tx: Tx, decided_on: Record) -> Record:
+    """What carried another owner's label does not any more: its stop may leave again. Raises Refusal, Stale."""
+    stored = tx.put_record(hosting.ours_again(tx.current(decided_on)))
+    _owe(tx, stored)
     return stored
 
 

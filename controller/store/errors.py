@@ -51,3 +51,7 @@ class StoreUnwritable(StoreError):
 
 class Stale(StoreError):
     """Somebody was faster: the row is not what the decision rested on. Drop the decision and look again."""
+
+
+class Overtaken(Stale):
+    """Another process wrote to the file: what is on record is read anew before the next decision."""

@@ -24,7 +24,7 @@ from controller.core.restoration import newer
 from controller.ids import Randomness
 from controller.store import elapsed
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
-from controller.store.errors import Stale, StoreDamaged, StoreError, StoreUnwritable
+from controller.store.errors import Overtaken, Stale, StoreDamaged, StoreError, StoreUnwritable
 from controller.store.load import load, trimmed
 from controller.store.transaction import Moment, Tx
 
@@ -196,6 +196,9 @@ class Store:
             connection = await self._connected()
             async with connection.begin():
                 outcome, book = await connection.run_sync(run)
+        except Overtaken:
+            self._doubtful = True
+            raise
         except (DBAPIError, sqlite3.Error, OSError) as problem:
             await self._failed()
             raise StoreUnwritable(str(problem.__cause__ or problem)) from problem

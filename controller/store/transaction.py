@@ -33,7 +33,7 @@ from controller.core.spend import Reservation
 from controller.ids import Randomness
 from controller.store import rows, schema
 from controller.store.codec import key_to_text, storable
-from controller.store.errors import Stale
+from controller.store.errors import Overtaken, Stale
 
 T = TypeVar("T")
 
@@ -59,6 +59,7 @@ class Tx:
         self._copied: set[str] = set()
         self._lines: list[dict[str, Any]] = []
         self._identity: dict[str, Any] = {}
+        self._epoch_before = book.epoch_latest
         self.book = book
         self.now = moment.now
         self.clock_reads = moment.clock_reads
@@ -226,11 +227,17 @@ class Tx:
         self._identity.update(values)
 
     def finish(self) -> None:
-        """Write what was gathered: the evidence in one statement and our own row in another, last before the commit."""
+        """Write what was gathered: the evidence in one statement and our own row in another, last before the commit.
+
+        Raises Overtaken if another process granted an epoch: then nothing of this is kept, whatever became of the
+        file's lock (HC-28).
+        """
         if self._lines:
             self._connection.execute(_insert_of(schema.evidence), self._lines)
         if self._identity:
-            self._connection.execute(_META, self._identity)
+            guarded = {**self._identity, "epoch_before": self._epoch_before}
+            if self._connection.execute(_META, guarded).rowcount != 1:
+                raise Overtaken("another process writes to this store")
 
     def _draft(self, name: str) -> dict[Any, Any]:
         if name not in self._copied:
@@ -245,7 +252,7 @@ class Tx:
 
 # Statements are built once a table: building them was a third of a transaction's time.
 
-_META: Final = update(schema.meta)
+_META: Final = update(schema.meta).where(schema.meta.c.epoch_latest == bindparam("epoch_before"))
 
 
 @cache

@@ -228,6 +228,8 @@ class Reconciler:
                 await self._store.write(
                     lambda tx: deployments.require_stop(tx, record, decision.reason, drain_until=drain)
                 )
+            case reconcile.OursAgain():
+                await self._store.write(lambda tx: deployments.take_back(tx, record))
             case reconcile.HandOver():
                 await self._store.write(lambda tx: deployments.hand_over(tx, record, epoch=decision.epoch))
             case _:

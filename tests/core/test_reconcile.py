@@ -19,6 +19,7 @@ from controller.core.reconcile import (
     HandOver,
     Look,
     Nothing,
+    OursAgain,
     Ready,
     ReadyAgain,
     RequireStop,
@@ -72,6 +73,14 @@ def test_lost_ownership_is_told_once() -> None:
     assert decided(lost, seen(tags=replace(FOREIGN, epoch=1))) == Nothing()
     unsettled = serving(Phase.UNCERTAIN, reason=StopReason.OWNERSHIP_LOST)
     assert decided(unsettled, seen(tags=FOREIGN, fault=StopReason.POD_ERROR)) == Nothing()
+
+
+@pytest.mark.parametrize("tags", [OURS, Tags()])
+def test_what_lost_its_foreign_label_again_may_be_stopped_again(tags: Tags) -> None:
+    taken = serving(Phase.STOP_REQUIRED, reason=StopReason.OWNERSHIP_LOST)
+    assert decided(taken, seen(tags=tags)) == OursAgain()
+    assert decided(taken) == Nothing()
+    assert decided(replace(taken, reason=StopReason.IDLE), seen(tags=tags)) == Nothing()
 
 
 def test_a_resource_under_our_exact_key_whose_tags_vanished_stays_ours() -> None:
