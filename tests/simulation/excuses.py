@@ -124,7 +124,7 @@ JUSTIFY: Final[dict[str, frozenset[str]]] = {
     "replaced": frozenset({"model-changed"}),
     "ambiguous-mutation": UNSURE,
     "orphan": UNSURE | LYING | {"copied-config", "account-swapped", "env-hidden", "listing-doubled"},
-    "reappeared": LYING | {"stop-lags", "stop-confirmed", "copied-config"},
+    "reappeared": UNSURE | LYING | {"stop-lags", "stop-confirmed", "copied-config", "account-claimed"},
     "lease-expired": frozenset(),
     "ownership-lost": frozenset(),
 }
