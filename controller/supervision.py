@@ -186,6 +186,13 @@ def _passing(problem: BaseException) -> bool:
     return bool(getattr(problem, "passing", False))
 
 
+def _ends_daemon(problem: BaseException) -> bool:
+    """Does it say that this process has no right to go on?"""
+    if isinstance(problem, BaseExceptionGroup):
+        return any(_ends_daemon(part) for part in problem.exceptions)
+    return bool(getattr(problem, "ends_daemon", False))
+
+
 def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_max: int) -> timedelta:
     pulse = runner.pulse
     pulse.failures += 1
@@ -195,6 +202,6 @@ def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_ma
         "pass_failed", task=pulse.name, failures=pulse.failures, error="".join(traceback.format_exception(problem))
     )
     runner.on_failure(pulse.name, pulse.problem)
-    if pulse.failures >= failures_max and not _passing(problem):
+    if _ends_daemon(problem) or (pulse.failures >= failures_max and not _passing(problem)):
         raise GaveUp(pulse.name, pulse.failures) from problem
     return min(BACKOFF_FIRST * (1 << min(pulse.failures - 1, 10)), BACKOFF_MOST)

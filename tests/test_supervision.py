@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import anyio
 import pytest
 
-from controller.store.errors import StoreUnwritable
+from controller.store.errors import StoreTaken, StoreUnwritable
 from controller.supervision import Cell, GaveUp, Pulse, Runner, Wake, contained, for_each, keep_running
 from tests.support.loop_clock import BEGIN, LoopClock
 from tests.support.virtual_time import run_virtual
@@ -134,6 +135,16 @@ def test_a_store_that_cannot_be_written_ends_nothing_however_long() -> None:
     runner = kept_running(Passes(*[fail_to_write] * 40), for_s=1000, failures_max=3)
     assert runner.pulse.problem == "StoreUnwritable: disk full"
     assert runner.pulse.failures > 30
+
+
+@pytest.mark.parametrize("among", [[], [RuntimeError("scripted")]], ids=["alone", "among others"])
+def test_a_store_that_another_took_over_ends_the_daemon_at_once(among: list[Exception]) -> None:
+    async def fail_for_ever() -> datetime | None:
+        taken = StoreTaken(Path("store.db"))
+        raise ExceptionGroup("pass", [*among, taken]) if among else taken
+
+    with pytest.raises(GaveUp, match="1 times"):
+        kept_running(Passes(fail_for_ever), for_s=1000, failures_max=3)
 
 
 def test_a_store_that_cannot_be_written_excuses_no_other_failure_beside_it() -> None:

@@ -22,7 +22,7 @@ from controller.store.evidence_file import EvidenceFile, LastLine, Recalled, rec
 from controller.store.outbox import declared_after, hash_of
 from controller.store.restoring import Older
 from controller.store.store import Store
-from controller.store.transaction import Tx
+from controller.store.transaction import BEGUN, Tx
 from controller.tasks.evidence_writer import Blocking
 from controller.tasks.lease_keeper import expired_leases, oblige_stops
 
@@ -115,7 +115,7 @@ def _tell(tx: Tx, run: Run) -> None:
     owner = tx.book.owner
     mode = "normal" if run.stop_only is None else "stop-only"
     detail = {"run": run.id, "mode": mode, "owner": owner.name, "installation": owner.installation}
-    tx.line("daemon.started", detail=detail)
+    tx.line(BEGUN, detail=detail)
 
 
 def _check_key(tx: Tx, run: Run, policy: HostingPolicy) -> None:

@@ -37,7 +37,7 @@ class FileLock:
     """Held while a daemon uses the store; the operating system gives it back when the process ends, however it ends."""
 
     def __init__(self, store: Path) -> None:
-        self._store = store
+        self.store = store
         self._path = store.with_name(store.name + ".lock")
         self._descriptor: int | None = None
 
@@ -49,10 +49,22 @@ class FileLock:
         except OSError as problem:
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
             os.close(descriptor)
-            raise StoreInUse(self._store, holder or None) from problem
+            raise StoreInUse(self.store, holder or None) from problem
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         self._descriptor = descriptor
+
+    @property
+    def held(self) -> bool:
+        """Is it still ours, and still the file that others would try? It may be removed, or lost with its disk."""
+        if self._descriptor is None:
+            return False
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what is held is held again
+            named, held = self._path.stat(), os.fstat(self._descriptor)
+        except OSError:
+            return False
+        return (named.st_ino, named.st_dev) == (held.st_ino, held.st_dev)
 
     def give_back(self) -> None:
         if self._descriptor is not None:

@@ -16,6 +16,17 @@ class StoreInUse(StoreError):
         self.path = path
 
 
+class StoreTaken(StoreError):
+    """Another daemon began on this file after this one: nothing that this one remembers of it is true any more."""
+
+    ends_daemon = True
+    """Supervision ends the daemon at once: trying again would be acting on what is another's."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"another daemon has taken over {path}: this one must end; was its .lock file removed?")
+        self.path = path
+
+
 class StoreNewer(StoreError):
     """A newer version wrote it: upgrade, or restore the backup made before that upgrade."""
 

@@ -32,14 +32,21 @@ class EvidenceFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        self._size = 0
 
-    def append(self, lines: list[str]) -> None:
-        """Append whole lines and bring them to the disk."""
+    def append(self, lines: list[str]) -> bool:
+        """Append whole lines and bring them to the disk. False, and nothing done, where the file is not as it was left:
+        somebody emptied it, or another daemon writes it since this one was stopped."""
         descriptor = self._current()
+        if os.fstat(descriptor).st_size != self._size:
+            return False
         data = "".join(line + "\n" for line in lines).encode()
         while data:
-            data = data[os.write(descriptor, data) :]
+            written = os.write(descriptor, data)
+            self._size += written
+            data = data[written:]
         os.fdatasync(descriptor)
+        return True
 
     def _current(self) -> int:
         if self._descriptor is not None and not self._rotated(self._descriptor):
@@ -48,7 +55,12 @@ class EvidenceFile:
         self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
         self._drop_torn_line(self._descriptor)
+        self._size = os.fstat(self._descriptor).st_size
         return self._descriptor
+
+    def reopen(self) -> None:
+        self.close()
+        self._current()
 
     def _rotated(self, descriptor: int) -> bool:
         try:

@@ -24,14 +24,15 @@ from controller.core.restoration import newer
 from controller.ids import Randomness
 from controller.store import elapsed
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
-from controller.store.errors import Overtaken, Stale, StoreDamaged, StoreError, StoreUnwritable
+from controller.store.errors import Overtaken, Stale, StoreDamaged, StoreError, StoreTaken, StoreUnwritable
 from controller.store.load import load, trimmed
-from controller.store.transaction import Moment, Tx
+from controller.store.transaction import BEGUN, Moment, Tx
 
 WRITE_LIMIT: Final = timedelta(seconds=15)
 """Longer than SQLite waits for another process's lock; then the connection is given up and made anew."""
 MARK_LEEWAY: Final = timedelta(seconds=60)
 
+BEGUN_SINCE: Final = "SELECT 1 FROM evidence WHERE seq > ? AND event = ? LIMIT 1"
 TRIMMED_EVERY: Final = timedelta(hours=1)
 
 T = TypeVar("T")
@@ -143,7 +144,7 @@ class Store:
     async def write(self, work: Callable[[Tx], T], *, limit: timedelta = WRITE_LIMIT) -> T:
         """Run one transaction to its end, whatever cancels the caller meanwhile.
 
-        Raises what `work` raises (then nothing is kept), or StoreUnwritable.
+        Raises what `work` raises (then nothing is kept), StoreUnwritable, or StoreTaken.
         """
         async with self._turn:
             result: list[T] = []
@@ -174,6 +175,7 @@ class Store:
 
     async def _write(self, work: Callable[[Tx], T]) -> T:
         def run(connection: Connection) -> tuple[T, Book]:
+            self._require_ours(connection)
             if self._doubtful:
                 self.book, self._doubtful = self._load(connection), False
             clock_reads = self._clock.now()
@@ -206,6 +208,17 @@ class Store:
         self.unwritable_since = None
         return outcome
 
+    def _require_ours(self, connection: Connection) -> None:
+        """The lock on the file is meant to keep others out; where it was lost while this process slept, whoever began
+        meanwhile has told so here. Asked in each transaction, for the book is only true where nobody else writes."""
+        if connection.exec_driver_sql(BEGUN_SINCE, (self.book.seq_latest, BEGUN)).first() is not None:
+            raise StoreTaken(self._file_lock.store)
+
+    @property
+    def holds_file(self) -> bool:
+        """Does this process still hold the file's lock? What a store that cannot be written cannot tell itself."""
+        return self._file_lock.held
+
     async def _failed(self) -> None:
         self._doubtful = True
         self.unwritable_since = self.unwritable_since or self._clock.now()
@@ -225,11 +238,16 @@ class Store:
         return max(min(now, self._mark_at_start + elapsed + MARK_LEEWAY), self.book.mark or self._mark_at_start)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Read rows that the book does not hold (old evidence, ended deployments)."""
+        """Read rows that the book does not hold (old evidence, ended deployments). Raises StoreError."""
+
+        def run(connection: Connection) -> T:
+            self._require_ours(connection)
+            return work(connection)
+
         async with self._turn:
             found: list[T] = []
             with anyio.CancelScope(shield=True):
-                found.append(await self._read(work))
+                found.append(await self._read(run))
         return found[0]
 
     async def _read(self, work: Callable[[Connection], T]) -> T:

@@ -35,6 +35,9 @@ from controller.store import rows, schema
 from controller.store.codec import key_to_text, storable
 from controller.store.errors import Overtaken, Stale
 
+BEGUN: Final = "daemon.started"
+"""The event that each daemon tells first: it takes the store over by it."""
+
 T = TypeVar("T")
 
 

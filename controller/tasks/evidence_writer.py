@@ -67,6 +67,7 @@ class EvidenceWriter:
 
     async def _resume(self) -> int:
         """The number after which lines are missing in the file and its rotations; 0 if all are."""
+        await self._blocking(self._file.reopen)  # before it is read: what comes later is noticed
         for path in (await self._blocking(self._file.newest_first))[:FILES_LOOKED_AT]:
             last = await self._blocking(partial(last_line, path))
             if last is None:
@@ -92,7 +93,9 @@ class EvidenceWriter:
 
     async def _write_batch(self, after: int) -> int:
         lines = await self._store.read(lambda connection: lines_after(connection, after, limit=BATCH))
-        await self._blocking(lambda: self._file.append([text for _, text in lines]))
+        if not await self._blocking(lambda: self._file.append([text for _, text in lines])):
+            log.warning("evidence_changed_by_another")
+            return await self._resume()
         return lines[-1][0]
 
     async def close(self) -> None:

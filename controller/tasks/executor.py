@@ -194,7 +194,9 @@ class Executor:
         return True
 
     def _fence(self, duty: Obligation) -> None:
-        """Refuse as the transaction would, by what was last read."""
+        """Refuse as the transaction would, by what was last read; and where the file may be another daemon's by now."""
+        if not self._means.store.holds_file:
+            raise Stale("the lock on the store's file is lost")
         book, now, holder = self._means.store.book, self._means.store.now, self._means.holder
         lease = book.leases.get(duties.lease_name(duty))
         record = book.records.get(duty.deployment) if duty.deployment is not None else None

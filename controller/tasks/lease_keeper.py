@@ -27,9 +27,11 @@ class LeaseKeeper:
         self._policy = policy
         self._holder = holder
         self.period = policy.lease_renewal
+        self._asked_at = store.now
 
     async def run_pass(self) -> datetime | None:
         now = self._store.now
+        await self._require_store(now)
         if any(not lease.live(now) for lease in self._held()):
             await self._store.write(self._take_anew)
         due = [lease for lease in self._held() if lease.live(now)]
@@ -39,6 +41,12 @@ class LeaseKeeper:
         if not due:
             return None
         return now + self._policy.lease_renewal
+
+    async def _require_store(self, now: datetime) -> None:
+        """A daemon that has nothing to write finds out here that the file is another's. Raises StoreTaken."""
+        if now >= self._asked_at + self.period:
+            await self._store.read(lambda _: None)
+            self._asked_at = now
 
     def _held(self) -> list[Lease]:
         """Every lease that this process took and did not give back."""

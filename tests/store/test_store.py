@@ -17,12 +17,13 @@ from sqlalchemy import text
 from controller.core.deployment import CreateAnswer
 from controller.core.errors import Refusal, RefusalCode
 from controller.store import deployments
-from controller.store.errors import Stale, StoreUnwritable
+from controller.store.errors import Stale, StoreTaken, StoreUnwritable
 from controller.store.load import trimmed
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from tests.store.samples import HOLDER, POLICY, accept, declare, opened, proof, submit
 from tests.support.clocks import NOON, HandClock
+from tests.support.stores import open_store
 
 S = timedelta(seconds=1)
 SOON = timedelta(milliseconds=100)
@@ -283,3 +284,47 @@ async def test_an_ended_deployment_is_shown_for_a_day(tmp_path: Path) -> None:
     clock.move(timedelta(milliseconds=1))
     async with opened(tmp_path, clock) as store:
         assert store.book.records == {}
+
+
+async def taken_over(tmp_path: Path, store: Store) -> Store:
+    """The lock's file is removed, as a cleaner of old files may do, and another daemon begins."""
+    (tmp_path / "store.db.lock").unlink()
+    second = await open_store(tmp_path, HandClock(), seed=2)
+    await second.write(lambda tx: tx.line("daemon.started"))
+    return second
+
+
+async def test_a_store_that_another_daemon_took_over_is_written_and_read_no_more(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        record = await store.write(lambda tx: declare(tx).record)
+        second = await taken_over(tmp_path, store)
+        with pytest.raises(StoreTaken, match=r"store\.db"):
+            await store.write(lambda tx: tx.raise_alarm("alarm", subject="it", detail="told by the first"))
+        with pytest.raises(StoreTaken):
+            await count(store, "evidence")
+        assert await count(second, "alarms") == 0
+        assert second.book.records[record.id].epoch == record.epoch
+        await second.close()
+
+
+async def test_a_commit_whose_end_was_not_seen_does_not_hide_that_another_took_over(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(lambda tx: tx.line("daemon.started"))
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnwritable):
+                await store.write(lambda tx: tx.line("clock.jumped"), limit=SOON)
+        second = await taken_over(tmp_path, store)
+        with pytest.raises(StoreTaken):
+            await store.write(lambda tx: tx.line("clock.jumped"))
+        await second.close()
+
+
+async def test_who_holds_the_file_knows_whether_its_lock_is_still_there(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        lock, held = tmp_path / "store.db.lock", [store.holds_file]
+        lock.unlink()
+        held.append(store.holds_file)
+        lock.touch()
+        held.append(store.holds_file)
+        assert held == [True, False, False]

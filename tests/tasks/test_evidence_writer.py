@@ -264,3 +264,35 @@ async def test_a_compressed_rotation_that_is_torn_neither_ends_the_daemon_nor_hi
     await tell(bench, 2)
     await writer(bench).run_pass()
     assert seqs(path) == [4, 5]
+
+
+@on_bench
+async def test_lines_that_another_daemon_wrote_while_this_one_was_stopped_are_not_written_again(bench: Bench) -> None:
+    """Stopped between the store's reading and the file's writing; the other one has written them meanwhile."""
+    stopped: list[str] = []
+
+    async def blocking(work: Callable[[], Any]) -> Any:
+        if stopped and stopped.pop() == "now":
+            await writer(bench).run_pass()
+        return work()
+
+    task = writer(bench, blocking)
+    await tell(bench)
+    await task.run_pass()
+    await tell(bench, 3)
+    stopped.append("now")
+    await task.run_pass()
+    assert seqs(path_of(bench)) == whole(bench)
+
+
+@on_bench
+async def test_file_that_was_emptied_in_place_goes_on_with_the_next_line(bench: Bench) -> None:
+    task = writer(bench)
+    await tell(bench, 2)
+    await task.run_pass()
+    path = path_of(bench)
+    path.with_name("evidence.jsonl.1").write_bytes(path.read_bytes())
+    path.write_bytes(b"")
+    await tell(bench, 2)
+    await task.run_pass()
+    assert (seqs(path.with_name("evidence.jsonl.1")), seqs(path)) == (whole(bench)[:-2], whole(bench)[-2:])

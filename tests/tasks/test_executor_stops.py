@@ -117,6 +117,17 @@ async def test_no_stop_leaves_for_what_another_owner_took(bench: Bench, unwritab
 
 
 @on_bench
+async def test_no_stop_leaves_unrecorded_where_the_lock_on_the_file_is_lost(bench: Bench) -> None:
+    """Whoever holds it now answers for what is owed."""
+    duty = await owed(bench)
+    bench.lock_store()
+    bench.lose_file()
+    (await bench.executor()).stop(duty)
+    await bench.settle()
+    assert bench.provider.calls["stop"] == 0
+
+
+@on_bench
 async def test_a_due_stop_leaves_though_the_store_cannot_be_written_and_is_told_late(bench: Bench) -> None:
     port, duty = Port(bench), await owed(bench)
     await bench.move(295)

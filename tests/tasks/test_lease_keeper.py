@@ -13,6 +13,7 @@ from controller.core.lifecycle import Phase
 from controller.core.policy import LeaseExpiry
 from controller.providers.writing import CreateOutcome, Order
 from controller.store import duties
+from controller.store.errors import StoreTaken
 from controller.supervision import Pulse, Runner, Wake, keep_running
 from controller.tasks.lease_keeper import LeaseKeeper
 from tests.tasks.world import Bench, on_bench
@@ -131,3 +132,16 @@ async def test_leases_are_renewed_during_a_create_that_hangs(bench: Bench) -> No
     await bench.move(3600)
     assert left_s(bench) >= 239
     assert lease(bench).epoch == epoch
+
+
+@on_bench
+async def test_a_daemon_without_anything_to_write_finds_out_within_a_minute_that_its_file_was_taken(
+    bench: Bench,
+) -> None:
+    task = keeper(bench)
+    await bench.taken_over()
+    await bench.move(59)
+    await task.run_pass()
+    await bench.move(1)
+    with pytest.raises(StoreTaken):
+        await task.run_pass()

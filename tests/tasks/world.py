@@ -262,6 +262,17 @@ class Bench:
 
         vars(self.store)["write"] = locked
 
+    def lose_file(self) -> None:
+        """Somebody removes the lock's file."""
+        (self.folder / "store.db.lock").unlink()
+
+    async def taken_over(self) -> None:
+        """Another daemon begins on the store."""
+        self.lose_file()
+        second = await open_store(self.folder, self.clock, seed=2, threads=False)
+        await second.write(lambda tx: tx.line("daemon.started"))
+        await second.close()
+
     def mend_store(self) -> None:
         self._sql("DROP TRIGGER full")
 
