@@ -76,14 +76,15 @@ class Connection(ThreadlessConnection):
         super().stop()
 
     async def commit(self) -> None:
-        await self._machine.around(self._program, "before commit")
         changes = self._conn.total_changes
-        if changes != self._changes:
-            self._machine.disk.write()
+        if changes == self._changes:
+            await super().commit()
+            return
+        await self._machine.around(self._program, "before commit")
+        self._machine.disk.write()
         await super().commit()
-        if changes != self._changes:
-            self._changes = changes
-            self._machine.committed(self._program, self._conn)
+        self._changes = changes
+        self._machine.committed(self._program, self._conn)
         await self._machine.around(self._program, "after commit")
 
     def cursor(self) -> Any:

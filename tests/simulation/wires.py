@@ -179,6 +179,8 @@ class Outside(httpx.AsyncBaseTransport):
         if exchange is None:
             raise httpx.ConnectError("nobody listens", request=request)
         try:
+            if self._around is not None:
+                await self._around(self._caller, f"during {what}")
             pieces = await _all(exchange)
         finally:
             exchange.leave()
@@ -197,7 +199,7 @@ class Outside(httpx.AsyncBaseTransport):
 
 
 Around = Callable[[Program, str], Awaitable[None]]
-"""Called before a call leaves and after its answer came: where a harness ends the caller."""
+"""Called before a call leaves, while it is on its way and after its answer came: where a harness ends the caller."""
 
 
 async def _all(exchange: Exchange) -> list[bytes]:
