@@ -12,10 +12,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 APT_LINE := sudo apt install python3 python3-venv
 
-.PHONY: help demo test check simulate mutants bench lock clean
+.PHONY: help demo test check simulate crash-points mutants bench lock clean
 
 help: ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## the whole story on this machine, with an emulated provider and a real model server; needs no account
 	@begun=$$(date +%s%N); \
@@ -38,6 +38,9 @@ FIRST ?= 1
 HOURS ?= 24
 simulate: $(VENV)/.stamp-dev ## a campaign of the whole daemon against a lying provider: SEEDS=20 HOURS=24 FIRST=1
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --hours $(HOURS) $(ARGS)
+
+crash-points: $(VENV)/.stamp-dev ## end the daemon at every point of its main stories, and check that nothing is lost
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation.crash_report $(ARGS)
 
 mutants: $(VENV)/.stamp-dev ## which slips would no test notice? `make mutants ARGS=core/idle`; all takes an hour
 	$(BIN)/python -m tests.mutation $(ARGS)

@@ -18,13 +18,16 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.simulation.kernel import order_scopes, restart_numbers
-from tests.simulation.machine import fresh_store, with_locks
 from tests.simulation.crash_stage import Point, Stage
+from tests.simulation.crash_verdict import play, require
+from tests.simulation.kernel import order_scopes, restart_numbers
+from tests.simulation.logged import keep_failures
+from tests.simulation.machine import fresh_store, with_locks
 from tests.simulation.stories import STORIES
-from tests.simulation.verdict import play, require
 
 SEED: Final = 11
+MEMORY: Final = "/dev/shm"
+"""A disk would be waited for at each commit; what a crash leaves is decided by the program's death, not by the disk."""
 JOBS: Final = 2
 EVENTS_SHOWN: Final = 60
 
@@ -74,6 +77,7 @@ def played(plan: Plan, folder: Path) -> Played:
     """Play one plan in this process, which then is good for nothing else."""
     restart_numbers()
     order_scopes()
+    keep_failures()
     story, result = STORIES[plan.story], Played(plan)
     with with_locks():
         stage = Stage(folder, seed=SEED, ends=plan.ends, stops=plan.stops, **story.settings)
@@ -109,7 +113,7 @@ def play_all(plans: Iterable[Plan], *, jobs: int = JOBS) -> Iterator[Played]:
 @cache
 def _scratch() -> Path:
     """Where all plays are; a store is migrated there once, for the children to copy."""
-    folder = Path(tempfile.mkdtemp(prefix="gpuwarden-points-"))
+    folder = Path(tempfile.mkdtemp(prefix="gpuwarden-points-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     fresh_store(folder / "made" / "gpuwarden.db", folder)
     return folder

@@ -102,6 +102,7 @@ class Stage:
         self.spared: set[str] = set()
         """What bills on in the end, and rightly: it is somebody else's."""
         self._due: list[tuple[str, str]] = []
+        self.daemons: set[Program] = set()
         self.taken_from: set[Program] = set()
         self.provider.on_call = lambda call, _: self.kernel.tell("provider", f"{call.method} {call.path}")
 
@@ -110,11 +111,13 @@ class Stage:
     async def _around(self, program: Program, what: str) -> None:
         point = Point(len(self.points) + 1, self.kernel.time, program.name, what)
         self.points.append(point)
+        self.daemons.add(program)
         self.kernel.tell(program.name, f"#{point.number} {what}")
         if program in self.taken_from and point.always and len(what.split()) == 3 and what.startswith("before"):
             self.acts_of_others.append(f"{program.name} {what}")
         if point.number in self.ends:
             self.ended_at.append(point)
+            self.box.draw.seed(point.number)  # is a line torn? Not at all points alike
             program.die()
             await program.nevermore()
         if point.number in self.stops:

@@ -1,7 +1,8 @@
 """What does the daemon's log say that nobody may overlook?
 
-A task or a call that failed with anything but a disk that takes no writes is a fault of ours, even where supervision
-contains it. Log lines go nowhere; these two are kept with the program that wrote them.
+A task or a call that failed with anything but a disk that takes no writes, or a store that another daemon took over, is
+a fault of ours, even where supervision contains it. Log lines go nowhere; these two are kept with the program that
+wrote them.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 CONTAINED: Final = frozenset({"pass_failed", "work_failed"})
-PASSING: Final = ("StoreUnwritable",)
+PASSING: Final = ("StoreUnwritable", "StoreTaken")
 
 
 def keep_failures() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import closing
 
 from tests.scenarios.invariants import Scene, check
+from tests.simulation.crash_stage import LIMIT_S, QUIET_WITHIN_S, STOPS_WITHIN_S, Owed, Stage
 from tests.simulation.kernel import BEGIN
 from tests.simulation.machine import SERVER_KEY
-from tests.simulation.crash_stage import LIMIT_S, QUIET_WITHIN_S, STOPS_WITHIN_S, Owed, Stage
 from tests.simulation.stories import Story
 from tests.simulation.town import ACCOUNT_KEY
 
@@ -43,7 +43,8 @@ def _run(stage: Stage, holds: Callable[[], object], *, within: float, what: str)
 def require(stage: Stage) -> None:
     """Raises AssertionError at the first rule that does not hold."""
     assert not stage.acts_of_others, stage.acts_of_others
-    assert not stage.town.provider_program.problems, stage.town.provider_program.problems
+    problems = [told for who in (stage.town.provider_program, *stage.daemons) for told in who.problems]
+    assert not problems, problems
     given_up = [str(event) for event in stage.kernel.trace.last if "gave up" in event.what]
     assert stage.taken_from or not given_up, given_up
     truth = stage.provider.truth()

@@ -1,0 +1,80 @@
+"""Which defects must the crash points catch?
+
+Each is planted in the real code of a process that plays stories and nothing else. What a harness never saw fail, it
+cannot be trusted with.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from controller.core.deployment import Record
+from controller.core.identity import RequestId
+from controller.core.lifecycle import Phase
+from controller.store import deployments, restoring
+from controller.store.store import Store
+from controller.store.transaction import Tx
+from controller.tasks.evidence_writer import EvidenceFile
+from controller.tasks.executor import Executor
+
+
+def mark_after_create() -> None:
+    """The intent of a create is committed only after its call."""
+    mark = Executor._mark_create
+
+    async def later(self: Executor, request: RequestId) -> None:
+        writing = self._means.writing
+        create = writing.create
+
+        async def first(order: Any) -> Any:
+            vars(writing).pop("create")
+            outcome = await create(order)
+            await mark(self, request)
+            return outcome
+
+        vars(writing)["create"] = first
+
+    Executor._mark_create = later  # type: ignore[method-assign]
+
+
+def void_in_flight() -> None:
+    """What was declared when the daemon ended is void, whether its create was sent or not."""
+    real = restoring._restore
+
+    def restore(tx: Tx, record: Record) -> None:
+        if record.phase is Phase.DECLARED:
+            deployments.cancel(tx, record)
+        else:
+            real(tx, record)
+
+    restoring._restore = restore
+
+
+def stop_stays_in_flight() -> None:
+    """A stop that was in flight when the daemon ended is waited for."""
+    real = restoring.restore
+
+    def restore(tx: Tx, **given: Any) -> None:
+        flying = {duty.id: duty for duty in tx.book.obligations.values() if duty.open and duty.stop_in_flight}
+        real(tx, **given)
+        for duty in flying.values():
+            current = tx.duty(duty.id)
+            tx.put_duty(replace(current, stop_ended_at=duty.stop_ended_at, stop_answer=duty.stop_answer))
+
+    restoring.restore = restore
+
+
+def torn_line_stays() -> None:
+    """What a crash left of a line is written on."""
+    EvidenceFile._drop_torn_line = lambda self, descriptor: None  # type: ignore[method-assign]
+
+
+def book_is_believed() -> None:
+    """Nobody asks whether another daemon began on the store."""
+    Store._require_ours = lambda self, connection: None  # type: ignore[method-assign]
+
+
+PLANTED: Final[dict[str, Callable[[], None]]] = {
+    plant.__name__.replace("_", "-"): plant
+    for plant in (mark_after_create, void_in_flight, stop_stays_in_flight, torn_line_stays, book_is_believed)
+}
