@@ -12,9 +12,9 @@ from controller.core.deployment import Record
 from controller.core.identity import RequestId
 from controller.core.lifecycle import Phase
 from controller.store import deployments, restoring
+from controller.store.evidence_file import EvidenceFile
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.tasks.evidence_writer import EvidenceFile
 from controller.tasks.executor import Executor
 
 

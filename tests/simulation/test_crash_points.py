@@ -29,7 +29,7 @@ def test_daemon_that_ends_at_any_point_between_a_request_and_the_proof_of_its_st
     assert (code, told.splitlines()[-1]) == (0, "all hold"), told
     for kind in (
         "before commit",
-        "during POST /v2/pods,",
+        "during POST /v2/pods",
         "after DELETE /v2/pods/…",
         "before file",
         "after GET /v2/pods",
