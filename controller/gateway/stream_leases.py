@@ -97,6 +97,7 @@ class StreamLeases:
         use = Use(lease)
         if self._contact.down:
             self._settle(lease, granted=True)
+            self._wanted.set()
             return use
         try:
             while not lease.granted:
@@ -112,9 +113,10 @@ class StreamLeases:
         return use
 
     async def renew(self, interval: timedelta) -> None:
-        """Tells the daemon, on time and when a request waits for it, for as long as the gateway runs."""
+        """Tells the daemon, on time and when a request waits for it, for as long as the gateway runs. With nothing
+        listed there is no time to keep: every lease begins with a request that waits, or while the daemon is away."""
         while True:
-            with anyio.move_on_after(interval.total_seconds()):
+            with anyio.move_on_after(interval.total_seconds() if self._leases or self._told else None):
                 await self._wanted.wait()
             self._wanted = anyio.Event()
             await self.tell()
