@@ -56,6 +56,28 @@ class Board:
         return self._changed
 
 
+class Closing:
+    """The daemon ends: whoever waits is answered at once."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+        self._rings: list[Callable[[], None]] = []
+
+    def on_set(self, ring: Callable[[], None]) -> None:
+        self._rings.append(ring)
+
+    def set(self) -> None:
+        self._event.set()
+        for ring in self._rings:
+            ring()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
 def never() -> float:
     return float("inf")
 
@@ -64,25 +86,16 @@ async def wait_until(
     seen: Callable[[], bool],
     *,
     board: Board,
-    closing: anyio.Event,
+    closing: Closing,
     limit: timedelta,
     again: Callable[[], float] = never,
 ) -> None:
-    """Return when `seen`, when closing, or after `limit`. `again` is the loop's time of a look without a ring."""
+    """Return when `seen`, when closing (which rings the board), or after `limit`. `again` is the loop's time of a look
+    without a ring."""
     deadline = anyio.current_time() + limit.total_seconds()
     while True:
         changed = board.changed
         if seen() or closing.is_set() or anyio.current_time() >= deadline:
             return
         with anyio.CancelScope(deadline=min(deadline, again())):
-            await _either(changed, closing)
-
-
-async def _either(one: anyio.Event, other: anyio.Event) -> None:
-    async def wait(event: anyio.Event) -> None:
-        await event.wait()
-        group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(wait, one)
-        group.start_soon(wait, other)
+            await changed.wait()

@@ -15,7 +15,7 @@ from controller.api.problems import Json, count_in, read_body, text_in, wait_in_
 from controller.api.reports import take_report
 from controller.api.starting import ask_for, next_look
 from controller.api.streaming import read_leases, renew
-from controller.api.views import look
+from controller.api.views import Routes, look
 
 
 async def start(panel: Panel, request: Request) -> Response:
@@ -29,19 +29,25 @@ async def routes(panel: Panel, request: Request) -> Response:
     """Answers when the version is not `after` (a former run of ours may have counted further), at the latest after
     `wait`; at once without `after`."""
     after, wait = whole_in_query(request, "after"), wait_in_query(request)
-    if after is not None:
+    seen = look(panel)
+
+    def another() -> bool:
+        nonlocal seen
+        seen = look(panel)
+        return seen.version != after
+
+    if after == seen.version:
         await wait_until(
-            lambda: look(panel).version != after,
+            another,
             board=panel.board,
             closing=panel.closing,
             limit=timedelta(seconds=wait),
             again=next_look(panel),
         )
-    return JSONResponse(_routes(panel))
+    return JSONResponse(_routes(panel, seen))
 
 
-def _routes(panel: Panel) -> Json:
-    seen = look(panel)
+def _routes(panel: Panel, seen: Routes) -> Json:
     return {
         "schema": 1,
         "version": seen.version,

@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import anyio
-
-from controller.api.board import Board
+from controller.api.board import Board, Closing
 from controller.clock import Clock
 from controller.core import idle, start
 from controller.core.book import Book
@@ -51,7 +49,7 @@ class Panel:
     idle: Callable[[Record], IdleDecision]
     waiting_for: Callable[[Obligation], str]
     """What proof an obligation still lacks."""
-    closing: anyio.Event
+    closing: Closing
     """Set when the daemon ends: whoever waits is answered at once."""
     board: Board = field(default_factory=Board)
 
@@ -59,6 +57,7 @@ class Panel:
         self.board.counted_to = self.book.seq_latest
         self.store.on_change(self.board.ring)
         self.view.on_change(self.board.ring)
+        self.closing.on_set(self.board.ring)
 
     @property
     def book(self) -> Book:

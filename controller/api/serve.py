@@ -18,6 +18,8 @@ import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 
+from controller.api.board import Closing
+
 BACKLOG: Final = 128
 GRACEFUL_S: Final = 2
 KEEP_ALIVE_S: Final = 75
@@ -44,7 +46,7 @@ async def serve_unix(
     path: Path | str,
     *,
     mode: int,
-    closing: anyio.Event,
+    closing: Closing,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `closing` is set or cancelled, then end within about two seconds; being cancelled sets `closing`.
@@ -68,7 +70,7 @@ async def serve_unix(
         _release(place, listener)
 
 
-async def _end_when_closing(ending: anyio.Event, closing: anyio.Event) -> None:
+async def _end_when_closing(ending: anyio.Event, closing: Closing) -> None:
     try:
         await closing.wait()
     finally:

@@ -20,6 +20,7 @@ from anyio.abc import TaskStatus
 
 from controller import log as logs
 from controller.api.app import gateways_app, operators_app, serve_unix
+from controller.api.board import Closing
 from controller.api.panel import Panel
 from controller.core.errors import Refusal
 from controller.core.obligation import KeepOpen, Obligation, settle
@@ -73,7 +74,7 @@ async def _serve(decided: Decided) -> int:
     daemon = await start(decided, Seams())
     for problem in daemon.mode.problems:
         log.error("stop_only", problem=problem)
-    closing = anyio.Event()
+    closing = Closing()
     try:
         code = await _run(daemon, notifier, closing)
     finally:
@@ -81,7 +82,7 @@ async def _serve(decided: Decided) -> int:
     return code
 
 
-async def _run(daemon: Daemon, notifier: Notifier, closing: anyio.Event) -> int:
+async def _run(daemon: Daemon, notifier: Notifier, closing: Closing) -> int:
     failed: list[BaseException] = []
     panel = panel_of(daemon, closing)
     async with anyio.create_task_group() as group:
@@ -107,7 +108,7 @@ async def _run(daemon: Daemon, notifier: Notifier, closing: anyio.Event) -> int:
     return 1 if failed else 0
 
 
-async def _tasks(daemon: Daemon, failed: list[BaseException], closing: anyio.Event) -> None:
+async def _tasks(daemon: Daemon, failed: list[BaseException], closing: Closing) -> None:
     """Run the tasks; one that fails for ever ends the daemon, and the unit starts it clean."""
     try:
         await daemon.run()
@@ -118,7 +119,7 @@ async def _tasks(daemon: Daemon, failed: list[BaseException], closing: anyio.Eve
 
 
 async def _watch_signals(
-    daemon: Daemon, closing: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    daemon: Daemon, closing: Closing, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     """TERM and INT end, the second at once; USR1 and HUP open the evidence file anew."""
     kinds = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
@@ -149,7 +150,7 @@ async def _beat(daemon: Daemon, notifier: Notifier) -> None:
         await anyio.sleep(every.total_seconds())
 
 
-def panel_of(daemon: Daemon, closing: anyio.Event) -> Panel:
+def panel_of(daemon: Daemon, closing: Closing) -> Panel:
     """All that the API may look at or ring."""
     panel = Panel(
         store=daemon.store,

@@ -13,9 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
-
 from controller.api.app import gateways_app, operators_app
+from controller.api.board import Closing
 from controller.api.client import DaemonClient, OpenStreams
 from controller.api.panel import Panel
 from controller.core import idle, start
@@ -52,7 +51,7 @@ class World:
         self.refusals: dict[str, start.Refuse] = {}
         self.idle: idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None = None
         self.pulses = [Pulse(name="observer", period=timedelta(seconds=60), last_pass_at=clock.now())]
-        self.closing = anyio.Event()
+        self.closing = Closing()
         self.panel = Panel(
             store=store,
             view=Cell(View()),

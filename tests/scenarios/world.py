@@ -21,6 +21,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from controller.api.app import gateways_app, operators_app
+from controller.api.board import Closing
 from controller.api.client import DaemonClient
 from controller.daemon.build import Daemon, Mode, Seams, build
 from controller.daemon.serving import panel_of
@@ -187,7 +188,7 @@ class World:
             daemon = await stack.enter_async_context(self.daemon(crash=crash))
             if front is None:
                 front = await stack.enter_async_context(self.front(*daemon.models))
-            closing = anyio.Event()
+            closing = Closing()
             panel = panel_of(daemon, closing)
             operators = DaemonClient(AsgiWire({"socket": operators_app(panel)}), "unix:/run/api.sock:")
             front.socket["socket"] = gateways_app(panel)

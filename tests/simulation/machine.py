@@ -20,6 +20,7 @@ from unittest import mock
 import anyio
 
 from controller.api.app import gateways_app, operators_app
+from controller.api.board import Closing
 from controller.api.client import DaemonClient
 from controller.core.errors import Refusal
 from controller.daemon.build import Daemon, Seams, build
@@ -143,7 +144,7 @@ class Machine:
         self.program: Program | None = None
         self.gateway: Gateway | None = None
         self.gateway_program: Program | None = None
-        self.closing: anyio.Event | None = None
+        self.closing: Closing | None = None
         self.restarts_by_itself = True
         self.starts = 0
         self.around: Around = nothing
@@ -202,7 +203,7 @@ class Machine:
         )
         daemon = await build(decided.settings, seams, mode=decided.mode)
         self.kernel.tell(program.name, f"up as {daemon.run_id}{' stop-only' if decided.mode.stop_only else ''}")
-        closing = anyio.Event()
+        closing = Closing()
         panel = panel_of(daemon, closing)
         failed: list[BaseException] = []
         self.daemon, self.closing = daemon, closing
@@ -315,7 +316,7 @@ def _wake(programs: list[Program]) -> None:
         program.stopped -= 1
 
 
-async def _tasks(daemon: Daemon, failed: list[BaseException], closing: anyio.Event) -> None:
+async def _tasks(daemon: Daemon, failed: list[BaseException], closing: Closing) -> None:
     try:
         await daemon.run()
     except* GaveUp as gave_up:
