@@ -1,9 +1,9 @@
 """How do background tasks run, fail and show that they live?
 
-One loop for all: a pass reads everything anew, then the task sleeps until its deadline or a wake-up. A pass that raises
-is logged and tried again later; too many in a row end the daemon, and the unit starts it clean. Every pass is reported,
-so that a silent task turns readiness and starves the watchdog (B18). Nobody else loops, sleeps, backs off or catches
-everything.
+One loop for all: a pass reads everything anew, then the task sleeps until its deadline or a wake-up. A task may say
+what it looks at; news that changed none of it lets it sleep on. A pass that raises is logged and tried again later; too
+many in a row end the daemon, and the unit starts it clean. Every pass is reported, so that a silent task turns
+readiness and starves the watchdog (B18). Nobody else loops, sleeps, backs off or catches everything.
 """
 
 import asyncio
@@ -11,9 +11,11 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import is_
 from typing import Final, Generic, Protocol, TypeVar
 
 import anyio
+import anyio.lowlevel
 import structlog
 
 from controller.clock import Clock
@@ -29,23 +31,46 @@ log = structlog.get_logger(__name__)
 
 
 class Wake:
-    """Run the next pass now. Carries no data; ringing twice is ringing once."""
+    """Run the next pass now. Carries no data; ringing twice is ringing once.
+
+    One future and one timer a wait: an event in a cancel scope costs several times as much, and this is what a daemon
+    with nothing to do spends its time on.
+    """
 
     def __init__(self) -> None:
-        self._event = anyio.Event()
+        self._rung = False
+        self._waiter: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
-        self._event.set()
+        self._rung = True
+        _release(self._waiter)
 
     def heard(self) -> None:
         """The pass that begins now sees all that was rung for."""
-        self._event = anyio.Event()
+        self._rung = False
 
     async def wait(self, limit: timedelta) -> None:
         """Return when rung, or after `limit`."""
-        with anyio.move_on_after(max(limit.total_seconds(), 0)):
-            await self._event.wait()
+        if self._rung or limit <= timedelta(0):
+            await anyio.lowlevel.checkpoint()
+        else:
+            await self._wait(limit.total_seconds())
         self.heard()
+
+    async def _wait(self, limit_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(limit_s, _release, self._waiter)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+
+def _release(waiter: "asyncio.Future[None] | None") -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
 
 
 class Cell(Generic[T]):
@@ -78,6 +103,33 @@ class Task(Protocol):
     async def run_pass(self) -> datetime | None:
         """Do all that is due now; return the next instant at which something falls due, if known."""
         ...
+
+
+def anything() -> tuple[object, ...]:
+    """What a task looks at that does not say: never the same as before."""
+    return (object(),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """All that a task's pass decides on, of what is on record and of what was seen, by the names of the parts. Each
+    part is a value that is replaced and never changed, so that it is the same if and only if nothing in it changed.
+
+    Too little here is a lost wake-up, mended by the next period; every whole-daemon scenario holds it against what
+    passes really read (`tests/support/reading.py`). What is rung for by itself (wishes, stream leases) is not told.
+    """
+
+    book: tuple[str, ...] = ()
+    view: tuple[str, ...] = ()
+
+    def parts(self, book: object, view: object) -> tuple[object, ...]:
+        return (*[getattr(book, name) for name in self.book], *[getattr(view, name) for name in self.view])
+
+
+class Informed(Task, Protocol):
+    """A task that says what it looks at."""
+
+    looks_at: Looks
 
 
 class GaveUp(Exception):
@@ -113,6 +165,24 @@ class Runner:
     on_failure: Callable[[str, str], None] = field(default=lambda name, problem: None)
     lull: timedelta = timedelta(0)
     """A pass begins so long after its wake-up: a burst of them is one pass, and what is more urgent goes first."""
+    looks_at: Callable[[], tuple[object, ...]] = anything
+    """All that a pass decides on and that news may change, as values that are replaced and never changed."""
+    _looked_at: tuple[object, ...] | None = None
+    """What it was when the latest pass began; `None`: that pass failed, or there was none yet."""
+
+    def begin(self) -> None:
+        """A pass begins: whatever is replaced from now on, it may not have seen."""
+        self._looked_at = self.looks_at()
+
+    def forget(self) -> None:
+        """A pass failed half way: nobody knows what it saw."""
+        self._looked_at = None
+
+    def news(self) -> None:
+        """Something was committed or seen. Wakes the task, unless all it looks at is what its latest pass began with:
+        that pass has already said when it wants to look again."""
+        if self._looked_at is None or not all(map(is_, self.looks_at(), self._looked_at)):
+            self.wake.ring()
 
 
 async def contained(work: Callable[[], Awaitable[object]], *, name: str) -> None:
@@ -161,6 +231,7 @@ async def keep_running(runner: Runner, *, clock: Clock, failures_max: int) -> No
 
 async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timedelta:
     pulse = runner.pulse
+    runner.begin()
     try:
         until = await runner.task.run_pass()
     except Exception as problem:
@@ -195,6 +266,7 @@ def _ends_daemon(problem: BaseException) -> bool:
 
 def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_max: int) -> timedelta:
     pulse = runner.pulse
+    runner.forget()
     pulse.failures += 1
     pulse.problem = f"{type(problem).__name__}: {problem}"[:512]
     pulse.last_pass_at = clock.now()

@@ -310,3 +310,90 @@ def test_a_published_value_rings_everybody() -> None:
     cell.on_change(lambda: rings.__setitem__(1, cell.value))
     cell.publish(2)
     assert rings == [2, 2]
+
+
+class Board:
+    """What a task looks at, as one that can be replaced."""
+
+    def __init__(self) -> None:
+        self.part: object = object()
+
+
+def informed(board: Board, task: Passes) -> Runner:
+    runner = runner_of(task)
+    runner.looks_at = lambda: (board.part,)
+    return runner
+
+
+@pytest.mark.parametrize(("replaced", "began_s"), [(False, [0]), (True, [0, 7])])
+def test_news_wakes_only_who_looks_at_what_was_replaced(replaced: bool, began_s: list[float]) -> None:
+    board, task = Board(), Passes()
+
+    async def main() -> None:
+        runner = informed(board, task)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            await anyio.sleep(7)
+            if replaced:
+                board.part = object()
+            runner.news()
+            await anyio.sleep(7)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx(began_s)
+
+
+def test_news_in_the_midst_of_a_pass_is_not_lost() -> None:
+    """The pass may have read the part before it was replaced."""
+    board = Board()
+
+    async def overtaken() -> datetime | None:
+        await anyio.sleep(1)
+        board.part = object()
+        runner.news()
+        await anyio.sleep(1)
+        return None
+
+    task = Passes(overtaken)
+    runner = informed(board, task)
+
+    async def main() -> None:
+        with anyio.move_on_after(30):
+            await keep_running(runner, clock=LoopClock(), failures_max=8)
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx([0, 2])
+
+
+def test_after_a_failed_pass_any_news_counts() -> None:
+    """Nobody knows what a pass that failed half way had done with what it saw."""
+    board, task = Board(), Passes(fail)
+
+    async def main() -> None:
+        runner = informed(board, task)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            await anyio.sleep(0.5)
+            runner.news()
+            await anyio.sleep(7)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx([0, 1, 1])
+
+
+def test_who_does_not_say_what_it_looks_at_is_woken_by_all_news() -> None:
+    task = Passes()
+
+    async def main() -> None:
+        runner = runner_of(task)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            await anyio.sleep(7)
+            runner.news()
+            await anyio.sleep(7)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx([0, 7])

@@ -34,7 +34,7 @@ from controller.store.elapsed import Ceilings
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.wants import Wants
-from controller.supervision import Cell, Pulse, Runner, Task, Wake, keep_running
+from controller.supervision import Cell, Informed, Looks, Pulse, Runner, Wake, keep_running
 from controller.tasks.account_guard import AccountGuard
 from controller.tasks.crash_loop_detector import CrashLoopDetector
 from controller.tasks.evidence_writer import Blocking, EvidenceWriter
@@ -121,6 +121,11 @@ class Daemon:
         """Let every task pass now."""
         for runner in self.runners:
             runner.wake.ring()
+
+    def news(self) -> None:
+        """Something was committed or seen: let each task pass that looks at it."""
+        for runner in self.runners:
+            runner.news()
 
     async def run(self) -> None:
         """Run every task until cancelled. Raises GaveUp when one fails for ever."""
@@ -253,7 +258,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     rules = Rules(policy=policy, watched=wiring.fleet.watched, wanted=lambda: wants.any(now=clock.now()))
     if isinstance(clock, SystemClock):
         rules = replace(rules, heard=clock.heard)
-    tasks: list[Task] = [
+    tasks: list[Informed] = [
         Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules),
         AccountGuard(store=store, view=view),
         Lookout(store=store, view=view, policy=policy),
@@ -284,11 +289,11 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         idle_reaper=reaper,
         settler=settler,
         evidence_writer=writer,
-        runners=[_runner(task, now) for task in tasks],
+        runners=[_runner(task, now, store, view) for task in tasks],
         started_at=now,
     )
-    store.on_change(daemon.ring)
-    view.on_change(daemon.ring)
+    store.on_change(daemon.news)
+    view.on_change(daemon.news)
     return daemon
 
 
@@ -324,7 +329,12 @@ def _charter(wiring: Wiring) -> Charter:
     )
 
 
-def _runner(task: Task, now: datetime) -> Runner:
+def _runner(task: Informed, now: datetime, store: Store, view: Cell[View]) -> Runner:
     pulse = Pulse(name=task.name, period=task.period, last_pass_at=now)
     lull = EVIDENCE_LULL if isinstance(task, EvidenceWriter) else timedelta(0)
-    return Runner(task=task, wake=Wake(), pulse=pulse, lull=lull)
+    looks_at = partial(_parts, task.looks_at, store, view)
+    return Runner(task=task, wake=Wake(), pulse=pulse, lull=lull, looks_at=looks_at)
+
+
+def _parts(looks: Looks, store: Store, view: Cell[View]) -> tuple[object, ...]:
+    return looks.parts(store.book, view.value)

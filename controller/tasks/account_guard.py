@@ -15,7 +15,7 @@ from controller.core.identity import ResourceKey
 from controller.core.view import View
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell
+from controller.supervision import Cell, Looks
 
 VANISHED_AT_ONCE = 2
 ALARM = "account-changed"
@@ -26,6 +26,9 @@ class AccountGuard:
 
     name = "account_guard"
     period = timedelta(seconds=60)
+    looks_at = Looks(
+        book=("records", "obligations", "account", "alarms", "matching_since"), view=("completed", "judged")
+    )
 
     def __init__(self, *, store: Store, view: Cell[View]) -> None:
         self._store = store

@@ -17,7 +17,7 @@ from controller.store import deployments, holds
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell, for_each
+from controller.supervision import Cell, Looks, for_each
 
 
 class CrashLoopDetector:
@@ -25,6 +25,7 @@ class CrashLoopDetector:
 
     name = "crash_loop_detector"
     period = timedelta(seconds=60)
+    looks_at = Looks(book=("records", "memories", "starts"), view=("listing",))
 
     def __init__(self, *, store: Store, view: Cell[View], models: Mapping[str, ModelPolicy]) -> None:
         self._store = store

@@ -19,6 +19,7 @@ from controller.store.errors import StoreError
 from controller.store.evidence_file import FILES_LOOKED_AT, EvidenceFile, last_line
 from controller.store.outbox import declared_after, hash_of, lines_after
 from controller.store.store import Store
+from controller.supervision import Looks
 
 BATCH: Final = 500
 RETRY: Final = timedelta(seconds=10)
@@ -38,6 +39,7 @@ class EvidenceWriter:
 
     name = "evidence_writer"
     period = timedelta(seconds=60)
+    looks_at = Looks(book=("seq_latest", "alarms"))
 
     def __init__(self, *, store: Store, path: Path, blocking: Blocking) -> None:
         self._store = store

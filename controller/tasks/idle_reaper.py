@@ -19,7 +19,7 @@ from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
-from controller.supervision import for_each
+from controller.supervision import Looks, for_each
 
 
 class IdleReaper:
@@ -27,6 +27,7 @@ class IdleReaper:
 
     name = "idle_reaper"
     period = timedelta(seconds=60)
+    looks_at = Looks(book=("records", "memories"))
 
     def __init__(
         self,

@@ -15,12 +15,14 @@ from controller.core.policy import HostingPolicy, LeaseExpiry
 from controller.store import deployments, restoring
 from controller.store.store import Store
 from controller.store.transaction import Tx
+from controller.supervision import Looks
 
 
 class LeaseKeeper:
     """One pass over the leases of everything open."""
 
     name = "lease_keeper"
+    looks_at = Looks(book=("leases",))
 
     def __init__(self, *, store: Store, policy: HostingPolicy, holder: str) -> None:
         self._store = store

@@ -17,7 +17,7 @@ from controller.store import deployments, ledger
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import for_each
+from controller.supervision import Looks, for_each
 
 
 class LedgerKeeper:
@@ -25,6 +25,7 @@ class LedgerKeeper:
 
     name = "ledger_keeper"
     period = timedelta(minutes=10)
+    looks_at = Looks(book=("records", "reservations"))
 
     def __init__(self, *, store: Store, policy: HostingPolicy, models: Mapping[str, ModelPolicy]) -> None:
         self._store = store

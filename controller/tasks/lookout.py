@@ -11,7 +11,7 @@ from controller.core.policy import HostingPolicy
 from controller.core.view import View
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell
+from controller.supervision import Cell, Looks
 
 BLIND = "listing-failing"
 CLOCK = "clock-disagrees"
@@ -22,6 +22,7 @@ class Lookout:
 
     name = "lookout"
     period = timedelta(seconds=60)
+    looks_at = Looks(book=("alarms",), view=("listing", "completed", "failing_since"))
 
     def __init__(self, *, store: Store, view: Cell[View], policy: HostingPolicy) -> None:
         self._store = store

@@ -20,7 +20,7 @@ from controller.store import deployments
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
-from controller.supervision import Cell, for_each
+from controller.supervision import Cell, Looks, for_each
 from controller.tasks.executor import Executor
 
 
@@ -29,6 +29,9 @@ class ObligationSettler:
 
     name = "obligation_settler"
     period = timedelta(seconds=60)
+    looks_at = Looks(
+        book=("records", "obligations", "alarms", "account"), view=("judged", "absences", "sighted", "reads")
+    )
 
     def __init__(
         self,

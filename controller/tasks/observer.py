@@ -24,7 +24,7 @@ from controller.core.readiness import Verdict
 from controller.core.view import Probed, View
 from controller.providers.reading import Reading
 from controller.store.store import Store
-from controller.supervision import Cell
+from controller.supervision import Cell, Looks
 from controller.upstreams.probe import Probe, ProbeTarget
 
 CALLS_AT_ONCE: Final = 8
@@ -53,6 +53,7 @@ class Observer:
     """Looks, and publishes a new `View`."""
 
     name = "observer"
+    looks_at = Looks(book=("owner", "records", "obligations", "sightings"))
 
     def __init__(
         self,

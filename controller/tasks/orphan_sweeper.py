@@ -25,7 +25,7 @@ from controller.store import claims, duties, history
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell, for_each
+from controller.supervision import Cell, Looks, for_each
 
 WRITTEN_AT_ONCE: Final = 100
 
@@ -35,6 +35,10 @@ class OrphanSweeper:
 
     name = "orphan_sweeper"
     period = timedelta(seconds=60)
+    looks_at = Looks(
+        book=("owner", "records", "creates", "obligations", "sightings", "settled", "alarms", "matching_since"),
+        view=("listing",),
+    )
 
     def __init__(
         self,

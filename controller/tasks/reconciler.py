@@ -35,7 +35,7 @@ from controller.store.names import deployment_id
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.store.wants import Wants
-from controller.supervision import Cell, for_each
+from controller.supervision import Cell, Looks, for_each
 from controller.tasks.executor import Executor
 
 UNRESOLVED_ALARM = timedelta(seconds=300)
@@ -60,6 +60,21 @@ class Reconciler:
 
     name = "reconciler"
     period = timedelta(seconds=60)
+    looks_at = Looks(
+        book=(
+            "owner",
+            "records",
+            "creates",
+            "obligations",
+            "memories",
+            "reservations",
+            "settled",
+            "alarms",
+            "account",
+            "matching_since",
+        ),
+        view=("listing", "completed", "judged", "absences", "reads", "probes", "usd_per_hour", "interval"),
+    )
 
     def __init__(
         self,

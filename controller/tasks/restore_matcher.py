@@ -25,7 +25,7 @@ from controller.store.adopting import Adopter, Place, adopt
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
-from controller.supervision import Cell
+from controller.supervision import Cell, Looks
 
 NOTICED_BY_RESOURCE = "a resource carries what this store never gave"
 NOTICED_BY_GATEWAY = "a gateway holds what this store never gave"
@@ -45,6 +45,10 @@ class RestoreMatcher:
 
     name = "restore_matcher"
     period = timedelta(seconds=60)
+    looks_at = Looks(
+        book=("owner", "records", "creates", "obligations", "settled", "epoch_latest", "matching_since"),
+        view=("listing",),
+    )
 
     def __init__(
         self,

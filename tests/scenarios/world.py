@@ -38,6 +38,7 @@ from tests.scenarios.invariants import Scene, check
 from tests.support.asgi_transport import AsgiTransport
 from tests.support.asgi_wire import AsgiAnswer, AsgiWire
 from tests.support.loop_clock import BEGIN, LoopClock
+from tests.support.reading import Reads
 from tests.support.threadless_sqlite import threadless
 from tests.support.virtual_time import run_virtual
 
@@ -148,6 +149,8 @@ class World:
             blocking=_at_once,
         )
         daemon = await build(settings, seams, mode=mode or Mode())
+        reads = Reads()
+        reads.watch(daemon)
         kept = self.folder / "as-it-was"
         try:
             async with anyio.create_task_group() as group:
@@ -158,6 +161,7 @@ class World:
                     if crash:
                         shutil.copytree(self.state, kept)
                     group.cancel_scope.cancel()
+            assert reads.untold() == set(), "a task reads what it is not woken for"
         finally:
             await daemon.close()
             if crash:

@@ -1,0 +1,123 @@
+"""What does each pass of a daemon's tasks read of book and view?
+
+A task tells what it looks at, and news of anything else leaves it asleep: telling too little is a lost wake-up. Here
+the daemon's book and view write down which of their parts a pass reads, so that every scenario can be asked whether a
+task read what it had not told. Reads inside a transaction do not count, they decide again on what is on record at that
+moment; nor those of calls that a pass leaves running, or of whoever is rung meanwhile; nor copies.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, Final
+
+from controller.core.book import Book
+from controller.core.view import View
+from controller.daemon.build import Daemon
+from controller.supervision import Informed, Task
+
+NO_NEWS: Final = frozenset({"mark", "scope"})
+"""Time goes on by itself, and what account a store is for never changes."""
+OWN: Final = frozenset(("observer", field.name) for field in fields(View) if field.name != "judged")
+"""Published by the observer alone: nobody can have news of it for the observer."""
+
+_reader: ContextVar[tuple[str, set[str]] | None] = ContextVar("reader", default=None)
+_BOOK: Final = frozenset(field.name for field in fields(Book)) - NO_NEWS
+_VIEW: Final = frozenset(field.name for field in fields(View))
+
+
+class ReadBook(Book):
+    """A book that tells what is read of it; what replaces it does, too."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        _note(name, _BOOK)
+        return super().__getattribute__(name)
+
+
+class ReadView(View):
+    """A view that tells what is read of it; what replaces it does, too."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        _note(name, _VIEW)
+        return super().__getattribute__(name)
+
+
+def _note(name: str, parts: frozenset[str]) -> None:
+    reader = _reader.get()
+    if reader is not None and name in parts and not _copying():
+        reader[1].add(name)
+
+
+def _copying() -> bool:
+    """`dataclasses.replace` reads every part and looks at none."""
+    return bool(sys._getframe(3).f_globals["__name__"] == "dataclasses")
+
+
+class Reads:
+    """Of each task, the parts that its passes read so far."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, set[str]] = defaultdict(set)
+        self._looks: dict[str, set[str]] = {}
+
+    def watch(self, daemon: Daemon) -> None:
+        """Before it runs."""
+        store, view = daemon.store, daemon.view
+        store.book = ReadBook(**{field.name: getattr(store.book, field.name) for field in fields(Book)})
+        view.publish(ReadView(**{field.name: getattr(view.value, field.name) for field in fields(View)}))
+        store.write = _unread(store.write)  # type: ignore[method-assign]
+        store.read = _unread(store.read)  # type: ignore[method-assign]
+        view.publish = _unread_call(view.publish)  # type: ignore[method-assign]
+        for runner in daemon.runners:
+            task: Any = runner.task
+            self._watch_task(task)
+        for name in ("start", "stop"):
+            setattr(daemon.executor, name, _unread_call(getattr(daemon.executor, name)))
+
+    def _watch_task(self, task: Informed) -> None:
+        self._looks[task.name] = {*task.looks_at.book, *task.looks_at.view}
+        task.run_pass = self._noted(task, task.run_pass)  # type: ignore[method-assign]
+
+    def _noted(self, task: Task, run_pass: Callable[[], Awaitable[datetime | None]]) -> Callable[[], Any]:
+        async def noted() -> datetime | None:
+            token = _reader.set((task.name, self.of[task.name]))
+            try:
+                return await run_pass()
+            finally:
+                _reader.reset(token)
+
+        return noted
+
+    def untold(self) -> set[tuple[str, str]]:
+        """Task and part: read by a pass, and not what the task says it looks at."""
+        found = {(name, part) for name, parts in self.of.items() for part in parts - self._looks[name]}
+        return found - OWN
+
+
+def _unread(call: Callable[..., Awaitable[Any]]) -> Any:
+    async def unread(*given: Any, **named: Any) -> Any:
+        token = _reader.set(None)
+        try:
+            return await call(*given, **named)
+        finally:
+            _reader.reset(token)
+
+    return unread
+
+
+def _unread_call(call: Callable[..., Any]) -> Callable[..., Any]:
+    def unread(*given: Any, **named: Any) -> Any:
+        token = _reader.set(None)
+        try:
+            return call(*given, **named)
+        finally:
+            _reader.reset(token)
+
+    return unread
