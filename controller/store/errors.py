@@ -60,6 +60,13 @@ class StoreUnwritable(StoreError):
     """A new process would meet it as well: supervision goes on trying."""
 
 
+class StoreUnreadable(StoreError):
+    """It could not be read now (locked, a failing disk)."""
+
+    passing = True
+    """As above: to end for it would leave what is owed to nobody."""
+
+
 class Stale(StoreError):
     """Somebody was faster: the row is not what the decision rested on. Drop the decision and look again."""
 

@@ -24,7 +24,15 @@ from controller.core.restoration import newer
 from controller.ids import Randomness
 from controller.store import elapsed
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
-from controller.store.errors import Overtaken, Stale, StoreDamaged, StoreError, StoreTaken, StoreUnwritable
+from controller.store.errors import (
+    Overtaken,
+    Stale,
+    StoreDamaged,
+    StoreError,
+    StoreTaken,
+    StoreUnreadable,
+    StoreUnwritable,
+)
 from controller.store.load import load, trimmed
 from controller.store.transaction import BEGUN, Moment, Tx
 
@@ -238,7 +246,10 @@ class Store:
         return max(min(now, self._mark_at_start + elapsed + MARK_LEEWAY), self.book.mark or self._mark_at_start)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Read rows that the book does not hold (old evidence, ended deployments). Raises StoreError."""
+        """Read rows that the book does not hold (old evidence, ended deployments).
+
+        Raises StoreUnreadable, StoreTaken.
+        """
 
         def run(connection: Connection) -> T:
             self._require_ours(connection)
@@ -257,7 +268,7 @@ class Store:
                 return await connection.run_sync(work)
         except (DBAPIError, sqlite3.Error) as problem:
             await self._drop_connection()
-            raise StoreError(str(problem)) from problem
+            raise StoreUnreadable(str(problem.__cause__ or problem)) from problem
 
     async def _connected(self) -> AsyncConnection:
         if self._connection is None:

@@ -6,6 +6,7 @@ stop instead (CX-14).
 """
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
@@ -16,6 +17,9 @@ from controller.store import deployments, restoring
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.supervision import Looks
+
+NOTHING_HELD: Final = timedelta(minutes=10)
+"""Where nothing is alive there is nothing that a daemon whose store is another's could do wrong."""
 
 
 class LeaseKeeper:
@@ -46,7 +50,7 @@ class LeaseKeeper:
 
     async def _require_store(self, now: datetime) -> None:
         """A daemon that has nothing to write finds out here that the file is another's. Raises StoreTaken."""
-        if now >= self._asked_at + self.period:
+        if now >= self._asked_at + (self.period if self._held() else NOTHING_HELD):
             await self._store.read(lambda _: None)
             self._asked_at = now
 

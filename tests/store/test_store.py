@@ -13,11 +13,12 @@ from typing import Any
 import anyio
 import pytest
 from sqlalchemy import text
+from sqlalchemy.engine import Connection
 
 from controller.core.deployment import CreateAnswer
 from controller.core.errors import Refusal, RefusalCode
 from controller.store import deployments
-from controller.store.errors import Stale, StoreTaken, StoreUnwritable
+from controller.store.errors import Stale, StoreTaken, StoreUnreadable, StoreUnwritable
 from controller.store.load import trimmed
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -155,6 +156,17 @@ async def test_a_lock_that_outlasts_the_limit_is_told_and_the_next_write_works(t
         await store.write(declare)
         assert (told, store.unwritable_since) == (NOON, None)
         assert await count(store, "deployments") == 1
+
+
+async def test_what_cannot_be_read_now_is_no_reason_to_end(tmp_path: Path) -> None:
+    def locked(_: Connection) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    async with opened(tmp_path, HandClock()) as store:
+        with pytest.raises(StoreUnreadable, match="locked") as problem:
+            await store.read(locked)
+        assert problem.value.passing
+        assert await count(store, "deployments") == 0
 
 
 async def test_a_write_that_was_cut_off_leaves_no_task_that_would_keep_the_process_from_ending(tmp_path: Path) -> None:
