@@ -27,7 +27,9 @@ class GatewayConfig:
     lease_interval: timedelta = timedelta(seconds=10)
     ask_interval: timedelta = timedelta(seconds=10)
     sign_of_life: timedelta = timedelta(seconds=10)
-    routes_wait: timedelta = timedelta(seconds=25)
+    routes_wait: timedelta = timedelta(seconds=60)
+    """As long as the daemon lets one wait. A daemon that ends cuts the poll, and one that hangs is met by the first
+    start or renewal: a shorter one only asks for the same answer again."""
     down_grace: timedelta = timedelta(seconds=5)
     """How long a cold caller waits for a daemon that was away when it came."""
     head_limit: timedelta = timedelta(seconds=600)
