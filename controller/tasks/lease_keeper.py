@@ -5,6 +5,7 @@ stopped or suspended process) is taken anew where nobody else took it, under a h
 stop instead (CX-14).
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -37,16 +38,21 @@ class LeaseKeeper:
 
     async def run_pass(self) -> datetime | None:
         now = self._store.now
-        await self._require_store(now)
         if any(not lease.live(now) for lease in self._held()):
-            await self._store.write(self._take_anew)
+            await self._write(self._take_anew)
         due = [lease for lease in self._held() if lease.live(now)]
         soon = [lease for lease in due if lease.expires_at is not None and lease.expires_at - now <= self._renew_within]
         if soon:
-            await self._store.write(self._renew)
+            await self._write(self._renew)
+        await self._require_store(now)
         if not due:
             return None
         return now + self._policy.lease_renewal
+
+    async def _write(self, work: Callable[[Tx], None]) -> None:
+        """Each transaction asks whose the file is."""
+        await self._store.write(work)
+        self._asked_at = self._store.now
 
     async def _require_store(self, now: datetime) -> None:
         """A daemon that has nothing to write finds out here that the file is another's. Raises StoreTaken."""
