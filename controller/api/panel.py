@@ -26,7 +26,8 @@ IdleDecision = idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """Make it inside the event loop: it takes the bells of store and view."""
+    """Make it inside the event loop: it takes the store's bell. The view's is not for those who wait here: what they
+    are told of it is what the tasks made of it, and that is committed, or rung for."""
 
     store: Store
     view: Cell[View]
@@ -56,7 +57,6 @@ class Panel:
     def __post_init__(self) -> None:
         self.board.counted_to = self.book.seq_latest
         self.store.on_change(self.board.ring)
-        self.view.on_change(self.board.ring)
         self.closing.on_set(self.board.ring)
 
     @property
