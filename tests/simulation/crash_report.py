@@ -113,10 +113,11 @@ def stopped(report: Report, story: str, points: list[Point]) -> None:
         report.take(done, "stopped, and taken over")
 
 
-def full(report: Report, stories: list[str], *, looks_every: int) -> None:
+def full(report: Report, stories: list[str], *, looks_every: int, kinds: str = "") -> None:
     found = without_crash(report, stories)
     for story in stories:
-        points = eligible(found[story], looks_every=looks_every)
+        named = [point for point in found[story] if kinds in point.kind]
+        points = eligible(named, looks_every=looks_every)
         report.skipped[story] = len(found[story]) - len(points)
         after = once(report, story, points)
         _tell(report, story, len(points))
@@ -161,7 +162,7 @@ def _play(report: Report, given: argparse.Namespace) -> None:
     elif given.short:
         short(report)
     else:
-        full(report, given.stories, looks_every=given.looks_every)
+        full(report, given.stories, looks_every=given.looks_every, kinds=given.kinds)
 
 
 def main() -> int:
@@ -169,6 +170,7 @@ def main() -> int:
     parser.add_argument("--stories", nargs="+", default=list(STORIES), choices=list(STORIES))
     parser.add_argument("--looks-every", type=int, default=LOOKS_EVERY, help="visit each so manyth of the mere looks")
     parser.add_argument("--short", action="store_true", help="one story only, as in the tests")
+    parser.add_argument("--kinds", default="", metavar="WORDS", help="only points that have these words, as `POST`")
     parser.add_argument("--first", action="store_true", help="end at the first that does not hold")
     parser.add_argument("--play", metavar="STORY:POINT", help="one play, with what happened in it")
     parser.add_argument("--plant", choices=list(PLANTED), help="with this defect, which must be caught")

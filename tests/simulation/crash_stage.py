@@ -42,6 +42,8 @@ SHORTER: Final = {'"300s"': '"40s"', '"900s"': '"60s"'}
 """Idle time and startup deadline of the stories."""
 AGAIN_S: Final = 5.0
 ATTEMPTS: Final = 60
+PATIENCE_S: Final = 900.0
+"""So long a client asks again; the gateway itself lets it wait for most of that."""
 QUIET_WITHIN_S: Final = 1800.0
 LIMIT_S: Final = 7200.0
 STOPS_WITHIN_S: Final = 60.0
@@ -176,7 +178,7 @@ class Stage:
 
     async def chat(self, alias: str = "m1", *, attempts: int = ATTEMPTS, **options: Any) -> int:
         """Ask until there is a whole answer; returns its status, the last one where none was 200."""
-        status = 0
+        status, ends = 0, self.kernel.time + PATIENCE_S
         for _ in range(attempts):
             try:
                 answer = await self.town.chat(self.box, alias, **options)
@@ -187,7 +189,7 @@ class Stage:
                 status = answer.status
             except (Disconnected, NotConnected, Overdue, TooLarge):
                 status = 0
-            if status == 200:
+            if status == 200 or self.kernel.time > ends:
                 break
             await asyncio.sleep(AGAIN_S)
         return status

@@ -38,17 +38,17 @@ def test_daemon_that_ends_at_any_point_between_a_request_and_the_proof_of_its_st
 
 
 @pytest.mark.parametrize(
-    ("plant", "story"),
+    ("plant", "story", "kinds"),
     [
-        ("mark-after-create", "start"),
-        ("void-in-flight", "start"),
-        ("stop-stays-in-flight", "stop-now"),
-        ("torn-line-stays", "start"),
-        ("book-is-believed", "take-over"),
+        ("mark-after-create", "start", "POST"),
+        ("void-in-flight", "start", "POST"),
+        ("stop-stays-in-flight", "stop-now", "DELETE"),
+        ("torn-line-stays", "start", "file"),
+        ("book-is-believed", "take-over", "POST"),
     ],
 )
-def test_planted_defect_is_caught(plant: str, story: str) -> None:
-    code, told = report("--plant", plant, "--stories", story, "--looks-every", "1000", "--first")
+def test_planted_defect_is_caught(plant: str, story: str, kinds: str) -> None:
+    code, told = report("--plant", plant, "--stories", story, "--kinds", kinds, "--first")
     assert code == 1
     assert f"does not hold: {story}" in told
 
