@@ -206,9 +206,10 @@ class Machine:
         closing = Closing()
         panel = panel_of(daemon, closing)
         failed: list[BaseException] = []
-        self.daemon, self.closing = daemon, closing
-        for line, app in ((self.operators_line, operators_app(panel)), (self.gateways_line, gateways_app(panel))):
-            line.server, line.app = program, app
+        if self.program is program:  # else another holds the sockets by now: this one was stopped while it came up
+            self.daemon, self.closing = daemon, closing
+            for line, app in ((self.operators_line, operators_app(panel)), (self.gateways_line, gateways_app(panel))):
+                line.server, line.app = program, app
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(_tasks, daemon, failed, closing)
