@@ -75,11 +75,12 @@ class Proofs:
         self._report = report
         self._on_proven = on_proven
         self._start = start
-        self._proven: set[Key] = set()
+        self._proven: set[tuple[Key, str]] = set()
+        """With the endpoint: what was moved is another machine."""
         self._running: set[Key] = set()
 
     def stands(self, route: Route) -> bool:
-        return route.proven or route.key in self._proven
+        return route.proven or (route.key, route.endpoint) in self._proven
 
     def begin(self, view: View, route: Route) -> None:
         """Joined by all: a proof that runs already is not begun again."""
@@ -97,36 +98,37 @@ class Proofs:
 
     def forget_gone(self) -> None:
         """Drops what no view names any more."""
-        self._proven &= {route.key for view in self._table.views.values() for route in view.routes}
+        self._proven &= {(route.key, route.endpoint) for view in self._table.views.values() for route in view.routes}
 
     async def _prove(self, view: View, route: Route) -> None:
         use = await self._leases.hold(route.key)
         if use is None:
             return
         try:
-            await self._until_proven(view, route)
+            await self._until_proven(view, route.key)
         finally:
             use.release()
 
-    async def _until_proven(self, view: View, route: Route) -> None:
+    async def _until_proven(self, view: View, key: Key) -> None:
+        """The deployment may be moved meanwhile: each attempt goes to where it is now."""
         pause = PAUSE_LEAST
-        while self._listed(view.alias, route):
+        while (route := self._listed(view.alias, key)) is not None:
             verdict = await self._attempt(view, route)
             if verdict.kind is not None:
                 self._report(route.key, verdict.kind, verdict.detail)
             if verdict.kind == "key-refused":
                 self._upstream.forget_key(view.alias)
             if verdict.kind == "proved":
-                self._proven.add(route.key)
+                self._proven.add((route.key, route.endpoint))
                 self._on_proven(view.alias)
                 return
             log.info("proof_failed", deployment=route.deployment, detail=verdict.detail)
             await anyio.sleep((pause if verdict.kind is None else PAUSE_AFTER_VERDICT).total_seconds())
             pause = min(pause * 2, PAUSE_MOST)
 
-    def _listed(self, alias: str, route: Route) -> bool:
+    def _listed(self, alias: str, key: Key) -> Route | None:
         view = self._table.views.get(alias)
-        return view is not None and any(known.key == route.key for known in view.routes)
+        return None if view is None else next((route for route in view.routes if route.key == key), None)
 
     async def _attempt(self, view: View, route: Route) -> Verdict:
         shape = proof_shape(view.wires)

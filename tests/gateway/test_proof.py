@@ -3,7 +3,9 @@
 import anyio
 import pytest
 
-from tests.gateway.world import Answered, World, asking, in_world, now, together
+from tests.gateway.stub_server import StubServer
+from tests.gateway.world import ENDPOINT, Answered, World, asking, in_world, now, together
+from tests.support.fake_daemon import route
 
 JSON = [(b"content-type", b"application/json")]
 HTML = [(b"content-type", b"text/html")]
@@ -106,6 +108,25 @@ def test_a_model_that_only_embeds_is_proven_by_an_embedding() -> None:
         return answer.status, world.server.proofs
 
     assert in_world(scene) == (200, 1)
+
+
+def test_a_proof_that_waits_for_a_machine_goes_to_where_the_deployment_was_moved() -> None:
+    async def scene(world: World) -> tuple[int, list[str]]:
+        gone = StubServer()
+        gone.status = 503
+        world.upstream.apps["elsewhere"] = gone.app
+        moved = [route("d1", ENDPOINT, proven=False)]
+        await world.changed(phase="ready", routes=[route("d1", "https://elsewhere/v1/", proven=False)], starting=None)
+
+        async def move() -> Answered:
+            await anyio.sleep(30)
+            await world.changed(routes=moved)
+            return Answered(0, {}, b"", True, 0)
+
+        answer, _ = await together(lambda: world.ask(asking()), move)
+        return answer.status, world.daemon.kinds()
+
+    assert in_world(scene) == (200, ["proved"])
 
 
 def test_a_proof_ends_when_the_deployment_is_gone() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 CONTAINED: Final = frozenset({"pass_failed", "work_failed"})
-PASSING: Final = ("StoreUnwritable", "StoreTaken")
+PASSING: Final = ("StoreUnwritable", "StoreUnreadable", "StoreTaken")
 
 
 def keep_failures() -> None:
