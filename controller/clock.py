@@ -1,18 +1,14 @@
 """What time is it, and how long has it been?
 
-The one seam for time. `now` is UTC and never goes back within a process (HC-33); `boot` is a span that nobody sets and
-that counts suspended time; waiting is done by anyio alone, so that a test's loop can move time.
-
-The wall clock is asked once, at the start: whoever sets it later moves no deadline, forward or back (B40).
+The one seam for time. `now` is UTC and never goes back within a process (HC-33); `wall` is what the machine is set to;
+`boot` is a span that nobody sets and that counts suspended time; waiting is done by anyio alone, so that a test's loop
+can move time.
 """
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final, Protocol
-
-AGREEMENT: Final = timedelta(seconds=60)
-"""Two clocks agree if they are no further apart."""
 
 
 class Clock(Protocol):
@@ -25,32 +21,42 @@ class Clock(Protocol):
         ...
 
 
-def _wall() -> datetime:
-    return datetime.now(UTC)
+class MachineClock(Clock, Protocol):
+    """What the machine itself says, for the one place that decides what to believe of it."""
+
+    def wall(self) -> datetime:
+        """UTC as it is set at this moment; goes back where somebody sets it back."""
+        ...
+
+    def boot_id(self) -> str | None:
+        """Another one after each start of the machine; `None` where it does not say."""
+        ...
 
 
-def _boot() -> timedelta:
-    # Slewed by time servers and never stepped; it goes on while the machine sleeps.
-    return timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class SystemClock:
-    """The machine's clocks: the wall's word at the start, and the boot clock's span since."""
+    """The machine's clocks."""
 
-    def __init__(self, *, wall: Callable[[], datetime] = _wall, boot: Callable[[], timedelta] = _boot) -> None:
-        self._wall = wall
-        self.boot = boot
-        self._ahead = wall() - _EPOCH - boot()
+    def __init__(self) -> None:
+        self._latest = datetime.now(UTC)
 
     def now(self) -> datetime:
-        return _EPOCH + self._ahead + self.boot()
+        self._latest = max(self._latest, datetime.now(UTC))
+        return self._latest
 
-    def heard(self, said: datetime) -> None:
-        """Take in what time the provider says it is. Two of three count: where the wall agrees with it and we are
-        behind both, we go on from there (a virtual machine that its host put aside). Nothing ever sets us back."""
-        wall, now = self._wall(), self.now()
-        if abs(wall - said) <= AGREEMENT < said - now:
-            self._ahead += wall - now
+    def boot(self) -> timedelta:
+        return timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    def wall(self) -> datetime:
+        return datetime.now(UTC)
+
+    def boot_id(self) -> str | None:
+        try:
+            return BOOT_ID.read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            return None
 
 
 def to_ms(instant: datetime) -> int:
@@ -60,6 +66,3 @@ def to_ms(instant: datetime) -> int:
 
 def from_ms(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, tz=UTC)
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,6 +15,8 @@ def reasons(panel: Panel) -> list[str]:
         found.append(f"the store cannot be written since {panel.store.unwritable_since.isoformat(timespec='seconds')}")
     if panel.stop_only:
         found.append("stop-only: nothing is started, what is owed is stopped")
+    if (trouble := panel.store.clock.trouble) is not None and not panel.store.clock.sound:
+        found.append(f"the time is in doubt: {trouble}")
     for pulse in panel.pulses:
         if pulse.failures:
             found.append(f"task {pulse.name} failed {pulse.failures} times in a row: {pulse.problem}")

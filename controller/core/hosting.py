@@ -35,7 +35,7 @@ class Claim:
     epoch: int
     holder: str
     now: datetime
-    mark: datetime | None = None
+    clock_sound: bool = True
 
     def fence(self) -> None:
         fence(self.lease, epoch=self.epoch, holder=self.holder, now=self.now)
@@ -50,7 +50,7 @@ class Wish:
     fingerprint: str
     authorization: Authorization | None
     now: datetime
-    mark: datetime | None = None
+    clock_sound: bool = True
 
 
 def validate(spec: DeploymentSpec, policy: HostingPolicy) -> None:
@@ -64,7 +64,7 @@ def declare(wish: Wish, *, policy: HostingPolicy, existing: Collection[Record]) 
     validate(wish.spec, policy)
     if wish.authorization is None or wish.authorization.ledger != policy.ledger:
         raise Refusal(RefusalCode.UNAUTHORIZED)
-    if wish.mark is not None and wish.now < wish.mark:
+    if not wish.clock_sound:
         raise Refusal(RefusalCode.CLOCK_REVERSED)
     live = [record for record in existing if record.phase in LIVE]
     if any(record.id == wish.spec.id for record in existing):
@@ -85,7 +85,7 @@ def provision(record: Record | None, creates: Collection[Create], claim: Claim) 
     claim.fence()
     if record.phase is not Phase.DECLARED or any(unsettled(create) for create in creates):
         raise Refusal(RefusalCode.WRONG_PHASE)
-    if claim.mark is not None and claim.now < claim.mark:
+    if not claim.clock_sound:
         raise Refusal(RefusalCode.CLOCK_REVERSED)
     return record
 

@@ -60,7 +60,7 @@ def decide(case: Situation) -> Start | Refuse:
     if not case.account_trusted or not case.listing_fresh:
         return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason="no fresh, complete look at the provider", final=False)
     if not case.clock_sound:
-        return Refuse(code=Code.REFUSED, reason="the clock went backwards; nothing is created", final=False)
+        return Refuse(code=Code.REFUSED, reason="the clock is not to be trusted yet; nothing is created", final=False)
     if not case.priced:
         return Refuse(code=Code.PROVIDER_UNAVAILABLE, reason="no price is known for any declared offer", final=False)
     return _rate(case)

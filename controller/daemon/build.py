@@ -7,16 +7,16 @@ simulation builds the same daemon on virtual time.
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
 import anyio
 
-from controller.clock import Clock, SystemClock
+from controller.clock import Clock, MachineClock, SystemClock
 from controller.core.backoff import Holding
-from controller.core.identity import Owner, Scope
+from controller.core.identity import Scope
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.view import View
 from controller.daemon.launches import Fleet, fleet
@@ -36,6 +36,7 @@ from controller.store.stream_leases import StreamLeases
 from controller.store.wants import Wants
 from controller.supervision import Cell, Informed, Looks, Pulse, Runner, Wake, keep_running
 from controller.tasks.account_guard import AccountGuard
+from controller.tasks.clock_keeper import ClockKeeper
 from controller.tasks.crash_loop_detector import CrashLoopDetector
 from controller.tasks.evidence_writer import Blocking, EvidenceWriter
 from controller.tasks.executor import Executor, Means
@@ -72,7 +73,7 @@ Closer = Callable[[], Awaitable[None]]
 class Seams:
     """Where the daemon touches the world: everything that a test replaces."""
 
-    clock: Clock = field(default_factory=SystemClock)
+    clock: MachineClock = field(default_factory=SystemClock)
     randomness: Randomness = field(default_factory=SystemRandomness)
     transport: AsyncTransport | None = None
     """HTTP to provider and model servers; `None`: real sockets."""
@@ -181,7 +182,7 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = Mode()) -> Dae
     except BaseException:
         await store.close()
         raise
-    world = _reach(settings, seams, policy=policy, owner=store.book.owner, key=key, parts=parts)
+    world = _reach(settings, seams, policy=policy, store=store, key=key, parts=parts)
     wiring = Wiring(
         settings=settings, seams=seams, mode=mode, policy=policy, models=models, run_id=run_id, fleet=parts, past=past
     )
@@ -198,19 +199,19 @@ class _World:
     closers: list[Closer]
 
 
-def _reach(settings: Settings, seams: Seams, *, policy: HostingPolicy, owner: Owner, key: str, parts: Fleet) -> _World:
+def _reach(settings: Settings, seams: Seams, *, policy: HostingPolicy, store: Store, key: str, parts: Fleet) -> _World:
     section = settings.written.runpod
     http = open_api(key=key, api_url=section.api_url, transport=seams.transport, limit=policy.call_limit)
-    account = Account(http, clock=seams.clock)
+    account = Account(http, clock=store.clock, hear=store.clock.hear)
     namespace = Namespace(
         scope=Scope(provider=policy.provider, account=policy.account),
-        owner=owner,
+        owner=store.book.owner,
         prefix=section.prefix,
         foreign_prefixes=section.foreign_prefixes,
         proxy_url=section.proxy_url,
     )
     prober = open_prober(
-        clock=seams.clock,
+        clock=store.clock,
         transport=seams.transport,
         limits=CallLimits(whole=policy.probe_limit, body_bytes=policy.probe_bytes_max),
     )
@@ -247,17 +248,15 @@ class Wiring:
 
 def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     """Make cells and tasks and let them ring each other."""
-    clock, policy, models = wiring.seams.clock, wiring.policy, wiring.models
+    clock, policy, models = store.clock, wiring.policy, wiring.models
     view: Cell[View] = Cell(View(interval=policy.listing_fast))
     wants, leases = Wants(), StreamLeases(lifetime=policy.stream_lease)
     executor, charter = Executor(_means(store, ports, wiring)), _charter(wiring)
     reconciler = Reconciler(store=store, view=view, wants=wants, executor=executor, clock=clock, charter=charter)
-    reaper = IdleReaper(store=store, stream_leases=leases, clock=clock, policy=policy, models=models)
+    reaper = IdleReaper(store=store, view=view, stream_leases=leases, policy=policy, models=models)
     settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
     writer = EvidenceWriter(store=store, path=wiring.settings.places.evidence, blocking=wiring.seams.blocking)
     rules = Rules(policy=policy, watched=wiring.fleet.watched, wanted=lambda: wants.any(now=clock.now()))
-    if isinstance(clock, SystemClock):
-        rules = replace(rules, heard=clock.heard)
     tasks: list[Informed] = [
         Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules),
         AccountGuard(store=store, view=view),
@@ -269,6 +268,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
         settler,
         LeaseKeeper(store=store, policy=policy, holder=wiring.run_id),
+        ClockKeeper(store=store),
         LedgerKeeper(store=store, policy=policy, models=models),
         writer,
     ]

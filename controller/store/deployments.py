@@ -49,7 +49,7 @@ def declare(tx: Tx, declaration: Declaration, *, policy: HostingPolicy) -> Plann
 
     Raises Refusal, BudgetExhausted.
     """
-    wish = replace(declaration.wish, now=tx.clock_reads, mark=tx.book.mark)
+    wish = replace(declaration.wish, now=tx.now, clock_sound=tx.clock_sound)
     record = hosting.declare(wish, policy=policy, existing=tx.book.records.values())
     lifetime = policy.lifetime(wish.spec.requested_lifetime)
     held = ledger.reserve(
@@ -110,8 +110,8 @@ def mark_submitting(tx: Tx, request: RequestId, *, holder: str) -> Create:
         lease=tx.book.leases.get(create.deployment),
         epoch=0 if record is None else record.epoch,
         holder=holder,
-        now=tx.clock_reads,
-        mark=tx.book.mark,
+        now=tx.now,
+        clock_sound=tx.clock_sound,
     )
     allowed = hosting.provision(record, creates_of(tx, create.deployment), claim)
     marked = replace(create, submitting_at=tx.now)

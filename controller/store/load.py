@@ -18,6 +18,7 @@ from controller.core.identity import Owner, Scope
 from controller.core.lifecycle import ENDED, LIVE
 from controller.core.obligation import Ending
 from controller.core.spend import utc_day
+from controller.core.timekeeping import Kept
 from controller.ids import Randomness
 from controller.store import rows, schema
 from controller.store.codec import Row, key_from_text
@@ -60,6 +61,12 @@ def load(connection: Connection, *, owner: str, provider: str, account: str, now
 
 def _instant(ms: int | None) -> datetime | None:
     return None if ms is None else from_ms(ms)
+
+
+def kept_time(connection: Connection) -> Kept | None:
+    """What an earlier process witnessed of the time; `None` for a store that is new."""
+    found = _all(connection, schema.meta)
+    return rows.kept_from_row(found[0]) if found else None
 
 
 def _identity(

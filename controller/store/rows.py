@@ -5,8 +5,9 @@ The fields of every kind of row, and the few kinds whose value is not flat.
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from controller.clock import from_ms, to_ms
 from controller.core.book import AccountTrust, Alarm, Failure, ModelMemory
@@ -26,6 +27,7 @@ from controller.core.lifecycle import Phase
 from controller.core.obligation import Ending, Obligation, StopAnswer
 from controller.core.orphans import Sighting, Whose
 from controller.core.spend import Hold, Reservation, to_micros, to_usd
+from controller.core.timekeeping import Kept
 from controller.store.codec import (
     Field,
     Row,
@@ -42,6 +44,8 @@ from controller.store.codec import (
     to_row,
     word,
 )
+
+MILLISECOND: Final = timedelta(milliseconds=1)
 
 _SPEC = (
     plain("id"),
@@ -288,6 +292,24 @@ def identity_from_row(row: Row) -> tuple[Owner, Scope]:
         Owner(name=row["owner"], installation=row["installation"]),
         Scope(provider=row["provider"], account=row["account"]),
     )
+
+
+def kept_to_row(kept: Kept) -> Row:
+    boot_ms = None if kept.boot is None else kept.boot // MILLISECOND
+    return {
+        "mark_ms": to_ms(kept.mark),
+        "mark_boot_id": kept.boot_id,
+        "mark_boot_ms": boot_ms,
+        "mark_settled": kept.settled,
+    }
+
+
+def kept_from_row(row: Row) -> Kept | None:
+    if row["mark_ms"] is None:
+        return None
+    boot = None if row["mark_boot_ms"] is None else row["mark_boot_ms"] * MILLISECOND
+    mark, boot_id = from_ms(row["mark_ms"]), row["mark_boot_id"]
+    return Kept(mark=mark, boot_id=boot_id, boot=boot, settled=bool(row["mark_settled"]))
 
 
 def account_from_row(row: Row) -> AccountTrust:

@@ -25,7 +25,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0002"
+HEAD: Final = "0003"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -49,6 +49,9 @@ meta = Table(
     Column("made_at_ms", Integer, nullable=False),
     Column("epoch_latest", Integer, nullable=False),
     Column("mark_ms", Integer),
+    Column("mark_boot_id", String),
+    Column("mark_boot_ms", Integer),
+    Column("mark_settled", Boolean),
     Column("key_digest", String),
     Column("account_trusted", Boolean, nullable=False),
     Column("account_why", Text),

@@ -8,6 +8,7 @@ rung when it changes.
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,10 +18,11 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from controller.clock import Clock
+from controller.clock import MachineClock
 from controller.core.backoff import Holding
 from controller.core.book import Book
 from controller.core.restoration import newer
+from controller.core.timekeeping import Kept
 from controller.ids import Randomness
 from controller.store import elapsed
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
@@ -33,12 +35,12 @@ from controller.store.errors import (
     StoreUnreadable,
     StoreUnwritable,
 )
-from controller.store.load import load, trimmed
+from controller.store.load import kept_time, load, trimmed
+from controller.store.timekeeper import Timekeeper
 from controller.store.transaction import BEGUN, Moment, Tx
 
 WRITE_LIMIT: Final = timedelta(seconds=15)
 """Longer than SQLite waits for another process's lock; then the connection is given up and made anew."""
-MARK_LEEWAY: Final = timedelta(seconds=60)
 
 BEGUN_SINCE: Final = "SELECT 1 FROM evidence WHERE seq > ? AND event = ? LIMIT 1"
 TRIMMED_EVERY: Final = timedelta(hours=1)
@@ -49,27 +51,28 @@ T = TypeVar("T")
 class Store:
     """The daemon's memory. Use `Store.open`; `close` before the process ends."""
 
-    def __init__(self, engine: AsyncEngine, file_lock: FileLock, *, clock: Clock, randomness: Randomness) -> None:
+    def __init__(
+        self, engine: AsyncEngine, file_lock: FileLock, *, clock: MachineClock, randomness: Randomness
+    ) -> None:
         self._engine = engine
         self._endings: list[asyncio.Future[object]] = []
         end_without_waiting(engine, self._endings)
         self._file_lock = file_lock
-        self._clock = clock
+        self._machine = clock
         self._randomness = randomness
         self._turn = anyio.Lock()
         self._connection: AsyncConnection | None = None
         self._rings: list[Callable[[], None]] = []
-        self._boot_at_start = clock.boot()
-        self._mark_at_start: datetime | None = None
-        self._time_trusted = False
         self._epoch_seen = 0
         self.epochs_known = 0
         """Former runs that this store remembers granted up to here: a stranger with more tells of runs it forgot."""
         self._identity = ("", "", "")
         self._doubtful = False
         """A commit's end was not seen: what is on record is read anew before the next decision."""
-        self._trim_at = clock.now() + TRIMMED_EVERY
+        self._trim_at: datetime
         self.book: Book
+        self.clock: Timekeeper
+        """The clock that everything which compares instants with the store's must run on."""
         self.holding = Holding()
         """How models are held after failed starts; the composition root sets it from the policy."""
         self.ceilings: elapsed.Ceilings | None = None
@@ -82,7 +85,7 @@ class Store:
         path: Path,
         *,
         identity: tuple[str, str, str],
-        clock: Clock,
+        clock: MachineClock,
         randomness: Randomness,
         creator: Creator | None = None,
         locked_as: Path | None = None,
@@ -113,16 +116,17 @@ class Store:
         try:
             connection = await self._connected()
             async with connection.begin():
+                self.clock = Timekeeper(self._machine, await connection.run_sync(kept_time))
                 self.book = await connection.run_sync(self._load)
         except BaseException:
             await self.close()
             raise
-        self._mark_at_start = self.book.mark
+        self._trim_at = self.clock.now() + TRIMMED_EVERY
         self.epochs_known = self.book.epoch_latest
 
     def _load(self, connection: Connection) -> Book:
         owner, provider, account = self._identity
-        now, draw = self._clock.now(), self._randomness
+        now, draw = self.clock.now(), self._randomness
         return load(connection, owner=owner, provider=provider, account=account, now=now, draw=draw)
 
     def on_change(self, ring: Callable[[], None]) -> None:
@@ -131,18 +135,8 @@ class Store:
 
     @property
     def now(self) -> datetime:
-        """The clock's time, never earlier than what the store has witnessed (HC-32)."""
-        now = self._clock.now()
-        return max(now, self.book.mark) if self.book.mark is not None else now
-
-    @property
-    def clock_sound(self) -> bool:
-        """Is the clock at or past everything witnessed?"""
-        return self.book.mark is None or self._clock.now() >= self.book.mark
-
-    def trust_time(self) -> None:
-        """The provider's own date agrees with our clock: the mark may follow it."""
-        self._time_trusted = True
+        """The time, never earlier than what the store has witnessed (HC-32)."""
+        return self.clock.now()
 
     def witness_epoch(self, epoch: int | None) -> None:
         """Somebody outside carries this epoch of ours: the next grant is above it."""
@@ -186,11 +180,10 @@ class Store:
             self._require_ours(connection)
             if self._doubtful:
                 self.book, self._doubtful = self._load(connection), False
-            clock_reads = self._clock.now()
-            now = max(clock_reads, self.book.mark or clock_reads)
+            kept = self.clock.kept
             moment = Moment(
-                now=now,
-                clock_reads=clock_reads,
+                now=kept.mark,
+                clock_sound=self.clock.sound,
                 randomness=self._randomness,
                 holding=self.holding,
                 epoch_seen=self._epoch_seen,
@@ -198,7 +191,7 @@ class Store:
             tx = Tx(connection, self.book, moment)
             outcome = work(tx)
             if tx.book is not self.book:
-                tx.put_mark(self._next_mark(tx.now))
+                tx.put_mark(self._inherited(kept, tx.book))
             tx.finish()
             return outcome, tx.book
 
@@ -227,23 +220,25 @@ class Store:
         """Does this process still hold the file's lock? What a store that cannot be written cannot tell itself."""
         return self._file_lock.held
 
+    def _inherited(self, kept: Kept, book: Book) -> Kept:
+        """What a later process begins with. A lead over everybody else's time is worth keeping only while something is
+        owed: stamps of what is open rest on it."""
+        truth = self.clock.contradicted
+        if truth is None or any(duty.open for duty in book.obligations.values()):
+            return kept
+        return replace(kept, mark=truth)
+
     async def _failed(self) -> None:
         self._doubtful = True
-        self.unwritable_since = self.unwritable_since or self._clock.now()
+        self.unwritable_since = self.unwritable_since or self.clock.now()
         await self._drop_connection()
 
     def _trimmed(self, book: Book) -> Book:
-        now = self._clock.now()
+        now = self.clock.now()
         if now < self._trim_at:
             return book
         self._trim_at = now + TRIMMED_EVERY
         return trimmed(book, now)
-
-    def _next_mark(self, now: datetime) -> datetime:
-        if self._mark_at_start is None or self._time_trusted:
-            return now
-        elapsed = self._clock.boot() - self._boot_at_start
-        return max(min(now, self._mark_at_start + elapsed + MARK_LEEWAY), self.book.mark or self._mark_at_start)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Read rows that the book does not hold (old evidence, ended deployments).

@@ -30,6 +30,7 @@ from controller.core.obligation import Ending, Obligation
 from controller.core.orphans import Sighting
 from controller.core.restoration import newer, raised
 from controller.core.spend import Reservation
+from controller.core.timekeeping import Kept
 from controller.ids import Randomness
 from controller.store import rows, schema
 from controller.store.codec import key_to_text, storable
@@ -46,8 +47,8 @@ class Moment:
     """What a transaction is given from outside."""
 
     now: datetime
-    clock_reads: datetime
-    """What the clock itself says: earlier than `now` where it went back behind what was witnessed (HC-32)."""
+    clock_sound: bool
+    """Do two witnesses say so? Without them nothing is created (HC-32)."""
     randomness: Randomness
     holding: Holding
     epoch_seen: int = 0
@@ -65,7 +66,7 @@ class Tx:
         self._epoch_before = book.epoch_latest
         self.book = book
         self.now = moment.now
-        self.clock_reads = moment.clock_reads
+        self.clock_sound = moment.clock_sound
         self.randomness = moment.randomness
         self.holding = moment.holding
         self._epoch_seen = moment.epoch_seen
@@ -168,9 +169,9 @@ class Tx:
         self._meta(key_digest=account.digest, account_trusted=account.trusted, account_why=account.why)
         self._set(account=account)
 
-    def put_mark(self, mark: datetime) -> None:
-        self._meta(mark_ms=to_ms(mark))
-        self._set(mark=mark)
+    def put_mark(self, kept: Kept) -> None:
+        self._meta(**rows.kept_to_row(kept))
+        self._set(mark=kept.mark)
 
     def next_epoch(self, *, above: int = 0) -> int:
         """An epoch that was never given before, above any that is known from outside."""
@@ -182,8 +183,8 @@ class Tx:
 
     def begin_matching(self, *, epoch: int, seq: int) -> None:
         """This store is an old copy: grant and number from here on above `epoch` and `seq`."""
-        self._meta(epoch_latest=epoch, restored_at_ms=None, matching_since_ms=to_ms(self.clock_reads))
-        self._set(epoch_latest=epoch, seq_latest=seq, restored_at=None, matching_since=self.clock_reads)
+        self._meta(epoch_latest=epoch, restored_at_ms=None, matching_since_ms=to_ms(self.now))
+        self._set(epoch_latest=epoch, seq_latest=seq, restored_at=None, matching_since=self.now)
 
     def end_matching(self) -> None:
         self._meta(matching_since_ms=None)

@@ -1,25 +1,25 @@
 """Who is up and not used?
 
 Asks `core.idle` for each serving deployment. The stop is decided again inside the writer's transaction, where a
-gateway's new stream lease cannot slip in between. After our own restart nothing is idled out before gateways had time
-to speak (RP-35).
+gateway's new stream lease cannot slip in between. After our own restart or pause nothing is idled out before gateways
+had time to speak (RP-35).
 """
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from controller.clock import Clock
 from controller.core import idle
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.view import View
 from controller.store import deployments
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
-from controller.supervision import Looks, for_each
+from controller.supervision import Cell, Looks, for_each
 
 
 class IdleReaper:
@@ -27,38 +27,26 @@ class IdleReaper:
 
     name = "idle_reaper"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "memories"))
+    looks_at = Looks(book=("records", "memories"), view=("listing",))
 
     def __init__(
         self,
         *,
         store: Store,
+        view: Cell[View],
         stream_leases: StreamLeases,
-        clock: Clock,
         policy: HostingPolicy,
         models: Mapping[str, ModelPolicy],
     ) -> None:
         self._store = store
+        self._view = view
         self._stream_leases = stream_leases
         self._policy = policy
         self._models = models
-        self._not_before = clock.now() + policy.stream_lease
-        self._expected_by: datetime | None = None
+        self._not_before = store.now + policy.stream_lease
 
     async def run_pass(self) -> datetime | None:
-        self._notice_absence()
-        until = await for_each(self._store.book.live(), self._consider)
-        latest = self._store.now + self.period
-        self._expected_by = latest if until is None else min(until, latest)
-        return until
-
-    def _notice_absence(self) -> None:
-        """A process that was stopped, or a machine that slept, comes back to stream leases that ran out meanwhile:
-        gateways get the time to speak that they get after a restart (B40)."""
-        now, expected_by = self._store.now, self._expected_by
-        self._expected_by = None
-        if expected_by is not None and now > expected_by + self._policy.stream_lease_renewal:
-            self._not_before = now + self._policy.stream_lease
+        return await for_each(self._store.book.live(), self._consider)
 
     async def _consider(self, record: Record) -> datetime | None:
         decision = self.decide(record)
@@ -85,11 +73,21 @@ class IdleReaper:
                 stream_leases=self._stream_leases.live(record.id, now=now),
                 ready_at=record.ready_at,
                 last_byte_at=last_byte_at,
-                not_before=self._not_before,
+                not_before=self._not_before_at(now),
             ),
             idle_after=idle.floor(model.idle_after, cold_start),
             now=now,
         )
+
+    def _not_before_at(self, now: datetime) -> datetime:
+        """After a pause, as after our own restart, gateways have not spoken yet; and what was seen before it is old,
+        so that a look begun since comes first, whatever came of it (B40)."""
+        resumed_at, listing = self._store.clock.resumed_at, self._view.value.listing
+        if resumed_at is None:
+            return self._not_before
+        if listing is None or listing.began_at < resumed_at:
+            return now + self._policy.stream_lease
+        return max(self._not_before, resumed_at + self._policy.stream_lease)
 
     async def _stop(self, record: Record) -> None:
         def stop(tx: Tx) -> None:

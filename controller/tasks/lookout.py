@@ -6,8 +6,8 @@ be it a day: stops go on, and an alarm says since when we see nothing. A provide
 
 from datetime import datetime, timedelta
 
-from controller.clock import AGREEMENT
 from controller.core.policy import HostingPolicy
+from controller.core.timekeeping import AGREED
 from controller.core.view import View
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -60,17 +60,12 @@ class Lookout:
         if listing is None or listing.provider_time is None:
             return
         apart = listing.provider_time - listing.ended_at
-        if abs(apart) <= AGREEMENT:
+        if abs(apart) <= AGREED:
             if self._stands(CLOCK):
                 await self._store.write(lambda tx: tx.clear_alarm(CLOCK, subject=self._subject))
         elif not self._stands(CLOCK):
             detail = f"the provider's date is {apart.total_seconds():+.0f} s from ours: set this machine's clock"
-
-            def tell(tx: Tx) -> None:
-                tx.line("clock.jumped", detail={"text": detail})
-                tx.raise_alarm(CLOCK, subject=self._subject, detail=detail)
-
-            await self._store.write(tell)
+            await self._store.write(lambda tx: tx.raise_alarm(CLOCK, subject=self._subject, detail=detail))
 
     def _stands(self, alarm: str) -> bool:
         return (alarm, self._subject) in self._store.book.alarms

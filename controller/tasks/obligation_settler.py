@@ -130,7 +130,10 @@ class ObligationSettler:
             return None
         if self._stream_leases.open_requests(DeploymentId(record.id), now=self._store.now):
             return record.drain_until
-        return min(record.drain_until, self._gateways_told_at)
+        resumed_at, told_at = self._store.clock.resumed_at, self._gateways_told_at
+        if resumed_at is not None:
+            told_at = max(told_at, resumed_at + self._policy.stream_lease)
+        return min(record.drain_until, told_at)
 
     async def _alarm(self, duty: Obligation, record: Record | None) -> datetime | None:
         """An owed stop that stays unproven is told (IM-9); the time of its drain does not count."""

@@ -5,18 +5,18 @@ servers and asks for prices, each in its own rhythm, and publishes what it saw. 
 failed look leaves what was seen before, with the instant at which it was seen.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 import anyio
 
-from controller.clock import AGREEMENT, Clock
+from controller.clock import Clock
 from controller.core.book import Book
 from controller.core.deployment import Record, SeenResource
-from controller.core.identity import ResourceKey, Scope
-from controller.core.inventory import Listing, Present, follow
+from controller.core.identity import RequestId, ResourceKey, Scope
+from controller.core.inventory import Absences, Listing, Present, follow
 from controller.core.lifecycle import Phase
 from controller.core.orphans import Whose
 from controller.core.policy import HostingPolicy
@@ -74,6 +74,7 @@ class Observer:
         self._fast_until = clock.now() + rules.policy.listing_fast_for
         self._listed_at: datetime | None = None
         self._priced_at: datetime | None = None
+        self._resumed_at = store.clock.resumed_at
         self.period = max(rules.policy.listing_idle, timedelta(seconds=60)) + rules.policy.call_limit
 
     async def run_pass(self) -> datetime | None:
@@ -111,9 +112,12 @@ class Observer:
         return due
 
     def _wants_proof(self, book: Book) -> bool:
-        """Has a stop been answered, or a start been wished for, since the latest listing began?"""
+        """Has a stop been answered, a start been wished for, or were we away, since the latest listing began?"""
         listing = self._view.value.listing
         if listing is None:
+            return True
+        resumed_at = self._store.clock.resumed_at
+        if resumed_at is not None and resumed_at > listing.began_at:
             return True
         answered = [duty.stop_ended_at for duty in book.owed() if duty.stop_ended_at is not None]
         if any(at >= listing.began_at for at in answered):
@@ -134,11 +138,10 @@ class Observer:
             listing=listing,
             completed=listing if listing.complete else view.completed,
             failing_since=None if listing.complete else view.failing_since or listing.began_at,
-            absences=follow(view.absences, listing, keys=keys, requests=requests),
+            absences=self._absences(listing, keys, requests),
             sighted={**forgotten, **seen},
             interval=self.interval(book),
         )
-        self._trust_time(listing)
         await self._read_doubtful(listing)
 
     def _witness_epochs(self, listing: Listing) -> None:
@@ -148,13 +151,13 @@ class Observer:
             if owner.holds(resource.tags):
                 self._store.witness_epoch(resource.tags.epoch)
 
-    def _trust_time(self, listing: Listing) -> None:
-        said = listing.provider_time
-        if said is None:
-            return
-        if abs(said - listing.ended_at) <= AGREEMENT:
-            self._store.trust_time()
-        self._rules.heard(said)
+    def _absences(self, listing: Listing, keys: frozenset[ResourceKey], requests: frozenset[RequestId]) -> Absences:
+        """What stays missing. Two listings with time between them that nobody lived through are not two looks that far
+        apart: the count begins anew."""
+        former, self._resumed_at = self._resumed_at, self._store.clock.resumed_at
+        if former != self._resumed_at:
+            return Absences()
+        return follow(self._view.value.absences, listing, keys=keys, requests=requests)
 
     async def _read_doubtful(self, listing: Listing) -> None:
         """Read what a complete listing lacked, and what a stop was sent for: absence needs a read beside it. What a
@@ -251,10 +254,6 @@ class Observer:
         self._view.publish(replace(self._view.value, **changed))
 
 
-def _nobody(said: datetime) -> None:
-    """A clock that nothing from outside corrects."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What the observer is told about rhythm and interest."""
@@ -262,8 +261,6 @@ class Rules:
     policy: HostingPolicy
     watched: Mapping[str, Watched]
     wanted: "Wanted"
-    heard: Callable[[datetime], None] = _nobody
-    """Told the provider's time, once a listing that tells it."""
 
 
 class Wanted(Protocol):

@@ -304,7 +304,7 @@ class Reconciler:
             memory=book.memory(model.alias),
             fingerprint=model.fingerprint,
             stop_only=self._charter.stop_only,
-            clock_sound=self._store.clock_sound,
+            clock_sound=self._store.clock.sound,
             matching=book.matching_since is not None or self._forgotten(model),
             account_trusted=book.account.trusted and judged,
             copied=self._copied(model),
@@ -361,7 +361,7 @@ class Reconciler:
             fingerprint=model.fingerprint,
             authorization=Authorization(ledger=policy.ledger, reservation=deployment),
             now=tx.now,
-            mark=None if self._store.clock_sound else tx.book.mark,
+            clock_sound=tx.clock_sound,
         )
         ceiling = self._ceiling(model)
         if ceiling is None:

@@ -83,7 +83,12 @@ class RestoreMatcher:
     @property
     def _told_at(self) -> datetime:
         """By then every gateway has said what it has open."""
-        return self._began_at + self._stream_leases.lifetime
+        return self._lived_since(self._began_at) + self._stream_leases.lifetime
+
+    def _lived_since(self, instant: datetime) -> datetime:
+        """Time that nobody here lived through (after a reboot, in a pause) brought no word and no look."""
+        resumed_at = self._store.clock.resumed_at
+        return instant if resumed_at is None else max(instant, resumed_at)
 
     def _gateways_told(self) -> bool:
         return self._clock.now() >= self._told_at
@@ -122,7 +127,7 @@ class RestoreMatcher:
     def _over(self, told: Told) -> bool:
         """A clock that went back since must not put the end off for ever."""
         since = min(self._store.book.matching_since or self._began_at, self._began_at)
-        return restoration.settled(told.listing, since=since, settle=self._adopter.policy.settle)
+        return restoration.settled(told.listing, since=self._lived_since(since), settle=self._adopter.policy.settle)
 
     def _decide(self, seen: SeenResource, told: Told, tx: Tx | None = None) -> Adopt | Owe | Wait:
         book = self._store.book if tx is None else tx.book

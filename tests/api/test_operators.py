@@ -255,6 +255,13 @@ async def test_a_task_is_silent_after_three_periods(house: World) -> None:
     assert "task observer is silent" in await reasons(house)
 
 
+async def test_a_clock_in_doubt_is_not_ready_and_one_that_the_provider_backs_is(house: World) -> None:
+    house.clock.ahead = timedelta(hours=-2)
+    assert "7200 s behind our time, and nothing else says what we say" in await reasons(house)
+    house.store.clock.hear(house.clock.now(), round_trip=timedelta(seconds=1))
+    assert (await house.operator.get("/readyz"))["ready"] is True
+
+
 async def test_a_store_that_cannot_be_written_is_not_ready(house: World) -> None:
     house.store.unwritable_since = house.clock.now()
     with pytest.raises(Problem) as caught:

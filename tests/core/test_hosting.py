@@ -66,7 +66,7 @@ REACHED: list[tuple[RefusalCode, Callable[[], object]]] = [
     (R.DUPLICATE, lambda: declare(wish(), record())),
     (R.MISSING, lambda: hosting.stop(None, claim())),
     (R.WRONG_PHASE, lambda: hosting.require_stop(record(), StopReason.IDLE, now=T0)),
-    (R.CLOCK_REVERSED, lambda: declare(wish(mark=T0 + MS))),
+    (R.CLOCK_REVERSED, lambda: declare(wish(clock_sound=False))),
     (R.CAPACITY_EXCEEDED, lambda: declare(wish(), other(1), other(2))),
     (
         R.LEASE_HELD,
@@ -113,8 +113,8 @@ def test_leave_to_spend_from_another_ledger_is_none() -> None:
 
 
 def test_the_clock_may_stand_at_what_was_witnessed_and_not_before() -> None:
-    assert refused(lambda: declare(wish(mark=T0))) is None
-    assert refused(lambda: declare(wish(mark=T0 + MS))) is R.CLOCK_REVERSED
+    assert refused(lambda: declare(wish(clock_sound=True))) is None
+    assert refused(lambda: declare(wish(clock_sound=False))) is R.CLOCK_REVERSED
 
 
 def test_an_id_is_never_used_twice_even_after_its_end() -> None:
@@ -158,8 +158,8 @@ def test_only_a_declared_deployment_is_provisioned(phase: Phase) -> None:
 
 
 def test_no_create_leaves_while_the_clock_is_behind_what_was_witnessed() -> None:
-    assert refused(lambda: hosting.provision(record(), [], claim(mark=T0))) is None
-    assert refused(lambda: hosting.provision(record(), [], claim(mark=T0 + MS))) is R.CLOCK_REVERSED
+    assert refused(lambda: hosting.provision(record(), [], claim(clock_sound=True))) is None
+    assert refused(lambda: hosting.provision(record(), [], claim(clock_sound=False))) is R.CLOCK_REVERSED
 
 
 @pytest.mark.parametrize("command", [hosting.stop, lambda held, under: hosting.provision(held, [], under)])

@@ -1,6 +1,6 @@
 """When a call may leave again after the provider asked us to wait."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -48,6 +48,38 @@ class Recording(Http):
     async def call(self, *_: Any, fresh: bool = False, **__: Any) -> Answer:
         self.fresh.append(fresh)
         return self._reply
+
+
+@pytest.mark.parametrize(
+    ("date", "said"),
+    [
+        ("Sun, 29 Nov 2026 12:00:07 GMT", BEGIN + 7 * S),
+        ("Sun, 29 Nov 2026 12:00:07 +0000", None),
+        ("Sunday, 29-Nov-26 12:00:07 GMT", None),
+        ("Sun, 31 Feb 2026 12:00:07 GMT", None),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+async def test_what_the_provider_says_of_the_time_is_handed_on_with_the_call_s_length(
+    date: str, said: datetime | None
+) -> None:
+    clock = HandClock()
+
+    class Slow(Recording):
+        async def call(self, *_: Any, **__: Any) -> Answer:
+            clock.advance(3 * S)
+            return self._reply
+
+    heard: list[tuple[datetime | None, timedelta]] = []
+
+    def hear(said: datetime | None, *, round_trip: timedelta) -> None:
+        heard.append((said, round_trip))
+
+    account = Account(Slow(Answer(code=503, headers={"date": date}, body=b"")), clock=clock, hear=hear)
+    await account.call(Kind.READ, "GET", "/")
+    assert heard == [(said, 3 * S)]
 
 
 async def test_a_create_alone_asks_for_a_new_connection() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -56,11 +56,15 @@ class World:
         )
         self.transport = AsgiTransport(build_app(self.emulator))
         http = open_api(key=API_KEY, api_url="http://runpod.example/v2", transport=self.transport)
-        account = Account(http, clock=self.clock)
+        self.heard: list[tuple[datetime | None, timedelta]] = []
+        account = Account(http, clock=self.clock, hear=self._hear)
         namespace = replace(NAMESPACE, proxy_url="http://runpod.example/proxy/{pod}/{port}")
         self.reading = RunpodReading(account, namespace=namespace, models=[MODEL])
         self.writing = RunpodWriting(account, namespace=namespace, models={"qwen": MODEL})
         self.prober = open_prober(clock=self.clock, transport=self.transport)
+
+    def _hear(self, said: datetime | None, *, round_trip: timedelta) -> None:
+        self.heard.append((said, round_trip))
 
     def fault(self, method: str, path: str, **do: Any) -> None:
         self.emulator.add_faults([{"match": {"method": method, "path": path}, "times": 1, "do": do}])
@@ -104,7 +108,7 @@ def test_what_is_ordered_is_made_as_ordered_and_read_back_as_ours() -> None:
         listing = await world.reading.list_resources()
         assert (listing.complete, listing.requests_readable) == (True, True)
         assert [seen.key for seen in listing.resources] == [outcome.resource.key]
-        assert listing.provider_time == BEGIN
+        assert set(world.heard) == {(BEGIN, timedelta())}
 
     in_world(story)
 

@@ -91,6 +91,7 @@ TASKS: Final = [
     "crash_loop_detector",
     "orphan_sweeper",
     "obligation_settler",
+    "clock_keeper",
     "lease_keeper",
     "ledger_keeper",
     "restore_matcher",

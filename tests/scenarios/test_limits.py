@@ -80,7 +80,7 @@ def test_without_a_lifetime_a_machine_in_use_is_stopped_after_seven_days() -> No
             (record,) = box.daemon.store.book.live()
             assert record.spec.requested_lifetime.days == 7
             assert record.started_at is not None
-            world.clock.ahead = record.started_at + record.spec.requested_lifetime - world.clock.now()
+            world.clock.suspend(record.started_at + record.spec.requested_lifetime - world.clock.now())
             before = world.now_s
             await world.until(lambda: bool(world.events("obligation.due")), within=120)
             assert world.now_s - before <= 61
@@ -113,7 +113,7 @@ def test_machine_that_tomorrow_cannot_pay_for_is_stopped_at_midnight() -> None:
             streaming = world.soon(box.chat(world, stream=True, max_tokens=40000))
             await anyio.sleep(60)
             midnight = 12 * 3600
-            world.clock.ahead = world.clock.ahead + seconds(midnight - world.now_s - 30)
+            world.clock.suspend(seconds(midnight - world.now_s - 30))
             await world.until(lambda: bool(world.deletes()), within=900)
             assert await reason_of(world) == "spend"
             del streaming

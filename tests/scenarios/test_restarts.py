@@ -87,7 +87,7 @@ def test_pause_longer_than_the_lease_ends_in_new_leases_and_no_stop() -> None:
             before = {record.id: record.epoch for record in box.daemon.store.book.live()}
             streaming = [world.soon(box.chat(world, alias, stream=True, max_tokens=300)) for alias in ("m1", "m2")]
             await world.at(100)
-            world.clock.ahead += seconds(400)
+            world.clock.suspend(seconds(400))
             await anyio.sleep(70)
             after = {record.id: record.epoch for record in box.daemon.store.book.live()}
             assert after.keys() == before.keys()
@@ -105,13 +105,13 @@ def test_stop_that_fell_due_in_a_pause_leaves_under_a_new_lease_only() -> None:
     """The lease keeper fails for a while after the pause: until it has been, no stop may leave."""
 
     async def play(world: World) -> None:
-        world.configure("m1", extra='max_lifetime = "300s"')
+        world.configure("m1", extra='max_lifetime = "600s"')
         async with world.box() as box:
             await box.chat(world)
             await world.at(100)
             (record,) = box.daemon.store.book.live()
             sabotage(box.daemon, "lease_keeper", times=4, error=lambda: RuntimeError("planted"))
-            world.clock.ahead += seconds(400)
+            world.clock.suspend(seconds(600))
             await world.until(lambda: not world.alive(), within=120)
             await anyio.sleep(1)
             assert {line["reason"] for line in world.events("obligation.due")} == {"lifetime-exceeded"}

@@ -99,7 +99,7 @@ class World:
         if not chosen["prices"]:
             del chosen["prices"]
         self.emulator = Emulator(
-            clock=lambda: self.clock.now().timestamp(), rng=random.Random(7), settings=Settings(**chosen)
+            clock=lambda: self.clock.true().timestamp(), rng=random.Random(7), settings=Settings(**chosen)
         )
         self.emulator_app = build_app(self.emulator)
         self.transport = AsgiTransport(self.emulator_app)
@@ -227,7 +227,7 @@ class World:
     @property
     def now_s(self) -> float:
         """Seconds since the world began."""
-        return (self.clock.now() - BEGIN).total_seconds()
+        return (self.clock.true() - BEGIN).total_seconds()
 
     def pods(self) -> list[dict[str, Any]]:
         """Every pod that ever was, as the provider knows it."""

@@ -345,8 +345,14 @@ class MachineClock:
     def now(self) -> datetime:
         return self._kernel.now + self.ahead
 
+    def wall(self) -> datetime:
+        return self.now()
+
     def boot(self) -> timedelta:
         return timedelta(seconds=self._kernel.time)
+
+    def boot_id(self) -> str:
+        return "boot"  # a machine is never started anew here
 
 
 class ProcessClock:
@@ -360,5 +366,11 @@ class ProcessClock:
         self._latest = max(self._latest, self._machine.now())
         return self._latest
 
+    def wall(self) -> datetime:
+        return self._machine.wall()
+
     def boot(self) -> timedelta:
         return self._machine.boot()
+
+    def boot_id(self) -> str:
+        return self._machine.boot_id()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
-from controller.clock import Clock
+from controller.clock import MachineClock
 from controller.core.deployment import Create, Record, SeenResource
 from controller.core.evidence import Evidence, EvidenceKind
 from controller.core.identity import DeploymentId, RequestId, Tags
@@ -31,7 +31,7 @@ PROOF: Final = Evidence(kind=EvidenceKind.INVENTORY_COMPLETE_ABSENT, reference="
 
 
 @asynccontextmanager
-async def opened(folder: Path, clock: Clock, **options: Any) -> AsyncIterator[Store]:
+async def opened(folder: Path, clock: MachineClock, **options: Any) -> AsyncIterator[Store]:
     store = await open_store(folder, clock, **options)
     try:
         yield store

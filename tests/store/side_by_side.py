@@ -115,7 +115,7 @@ class SideBySide(RuleBasedStateMachine):
         return listed[number % len(listed)] if listed else ""
 
     def clock_back(self) -> bool:
-        return self.store.book.mark is not None and self._clock.now() < self.store.book.mark
+        return not self.store.clock.sound
 
     def tags(self, request: str, *, foreign: bool = False) -> Tags:
         owner = self.store.book.owner

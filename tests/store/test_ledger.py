@@ -80,7 +80,7 @@ async def test_at_midnight_yesterday_is_settled_and_today_is_held(tmp_path: Path
     clock = HandClock()
     async with opened(tmp_path, clock) as store:
         record = await store.write(accept)
-        clock.set_wall(MIDNIGHT)
+        clock.move(MIDNIGHT - NOON)
         assert await store.write(lambda tx: ledger.roll(tx, record, remaining=WEEK, usd_per_day=Decimal(40)))
         old, new = await on_file(store)
         assert (old.hold, old.settled_micros) == (Hold.SETTLED, 12_000_000)
@@ -91,7 +91,7 @@ async def test_a_millisecond_before_midnight_nothing_is_carried(tmp_path: Path) 
     clock = HandClock()
     async with opened(tmp_path, clock) as store:
         record = await store.write(accept)
-        clock.set_wall(MIDNIGHT - timedelta(milliseconds=1))
+        clock.move(MIDNIGHT - NOON - timedelta(milliseconds=1))
         before = store.book.reservations
         assert await store.write(lambda tx: ledger.roll(tx, record, remaining=WEEK, usd_per_day=Decimal(40)))
         assert store.book.reservations == before
@@ -101,7 +101,7 @@ async def test_a_new_day_that_cannot_be_afforded_is_told_and_nothing_is_changed(
     clock = HandClock()
     async with opened(tmp_path, clock) as store:
         record = await store.write(accept)
-        clock.set_wall(MIDNIGHT)
+        clock.move(MIDNIGHT - NOON)
         before, little = store.book.reservations, Decimal("23.999999")
         afforded = await store.write(lambda tx: ledger.roll(tx, record, remaining=WEEK, usd_per_day=little))
         assert not afforded
@@ -112,7 +112,7 @@ async def test_a_start_that_never_began_is_carried_over_unbegun(tmp_path: Path) 
     clock = HandClock()
     async with opened(tmp_path, clock) as store:
         planned = await store.write(declare)
-        clock.set_wall(MIDNIGHT)
+        clock.move(MIDNIGHT - NOON)
         await store.write(lambda tx: ledger.roll(tx, planned.record, remaining=WEEK, usd_per_day=Decimal(40)))
         old, new = await on_file(store)
         assert (old.settled_micros, new.hold, new.begun_at) == (0, Hold.RESERVED, None)
@@ -122,7 +122,7 @@ async def test_what_ends_on_its_second_day_costs_that_day_from_midnight(tmp_path
     clock = HandClock()
     async with opened(tmp_path, clock) as store:
         record = await store.write(accept)
-        clock.set_wall(MIDNIGHT)
+        clock.move(MIDNIGHT - NOON)
         await store.write(lambda tx: ledger.roll(tx, record, remaining=WEEK, usd_per_day=Decimal(40)))
         clock.move(3600 * S)
         (duty,) = store.book.duties(record.id)

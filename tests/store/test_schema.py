@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect
 from sqlalchemy.engine import Engine
 
+from controller.clock import to_ms
 from controller.store import schema
 from controller.store.migrate import scripts, upgrade
+from tests.support.clocks import NOON, HandClock
+from tests.support.stores import open_store
 
 
 @pytest.fixture
@@ -164,6 +168,30 @@ def test_the_scripts_make_exactly_the_declared_tables(tmp_path: Path) -> None:
     finally:
         migrated.dispose()
         declared.dispose()
+
+
+async def test_a_store_of_the_first_schema_is_brought_up_and_its_mark_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = tmp_path / "scripts"
+    (older / "versions").mkdir(parents=True)
+    for name in ("env.py", "versions/0001_first.py"):
+        (older / name).write_text((scripts() / name).read_text())
+    path = tmp_path / "store.db"
+    with monkeypatch.context() as patched:
+        patched.setattr("controller.store.migrate.scripts", lambda: older)
+        upgrade(path)
+    with closing(sqlite3.connect(path)) as connection:
+        row = {"id": 1, "owner": "acme", "installation": "i", "provider": "runpod", "account": "main"}
+        row |= {"made_at_ms": 1, "epoch_latest": 7, "account_trusted": 1, "mark_ms": to_ms(NOON)}
+        insert(connection, "meta", row)
+        connection.commit()
+    clock = HandClock(NOON + timedelta(hours=1))
+    store = await open_store(tmp_path, clock)
+    assert (store.book.epoch_latest, store.book.mark, store.now) == (7, NOON, NOON)
+    store.clock.hear(clock.wall(), round_trip=timedelta(seconds=1))
+    assert store.now == clock.wall()
+    await store.close()
 
 
 def test_an_upgrade_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,8 +233,8 @@ async def test_time_never_runs_behind_what_was_witnessed_and_no_create_leaves_me
     clock = HandClock()
     async with opened(tmp_path, clock) as store:
         planned = await store.write(declare)
-        clock.set_wall(NOON - S)
-        assert (store.now, store.clock_sound) == (NOON, False)
+        clock.set_wall(NOON - 61 * S)
+        assert (store.now, store.clock.sound) == (NOON, False)
         with pytest.raises(Refusal) as sending:
             await store.write(lambda tx: deployments.mark_submitting(tx, planned.create.request, holder=HOLDER))
         with pytest.raises(Refusal) as declaring:
@@ -253,7 +253,7 @@ async def test_stops_and_proofs_are_taken_on_a_reversed_clock(tmp_path: Path) ->
         assert store.book.records[record.id].ended_at == NOON
 
 
-async def test_a_wrong_year_moves_the_mark_by_the_boot_time_and_a_minute_only(tmp_path: Path) -> None:
+async def test_a_wrong_year_moves_the_mark_by_the_boot_time_alone_unless_the_provider_agrees(tmp_path: Path) -> None:
     clock = HandClock()
     async with opened(tmp_path, clock) as store:
         await store.write(declare)
@@ -261,10 +261,64 @@ async def test_a_wrong_year_moves_the_mark_by_the_boot_time_and_a_minute_only(tm
         clock.move(10 * S)
         clock.set_wall(NOON + timedelta(days=365))
         await store.write(lambda tx: tx.next_epoch())
-        assert store.book.mark == NOON + 70 * S
-        store.trust_time()
+        assert store.book.mark == NOON + 10 * S
+        store.clock.hear(clock.wall(), round_trip=S)
         await store.write(lambda tx: tx.next_epoch())
         assert store.book.mark == NOON + timedelta(days=365)
+
+
+async def test_a_restart_within_a_boot_needs_no_wall_clock(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        await store.write(declare)
+    clock.move(3600 * S)
+    clock.set_wall(NOON + timedelta(days=365))
+    async with opened(tmp_path, clock) as store:
+        assert store.now == NOON + 3600 * S
+
+
+async def test_after_a_reboot_time_begins_at_what_was_witnessed_until_the_provider_speaks(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        await store.write(declare)
+    clock.reboot(3600 * S)
+    async with opened(tmp_path, clock) as store:
+        assert (store.now, store.clock.sound) == (NOON, False)
+        with pytest.raises(Refusal):
+            await store.write(lambda tx: declare(tx, "qwen-2", slot=1))
+        store.clock.hear(clock.wall(), round_trip=S)
+        assert (store.now, store.clock.sound) == (NOON + 3600 * S, True)
+        await store.write(lambda tx: declare(tx, "qwen-2", slot=1))
+
+
+async def test_what_was_never_settled_is_no_anchor_for_the_next_process(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        await store.write(declare)
+    clock.reboot(3600 * S)
+    async with opened(tmp_path, clock) as store:
+        clock.move(10 * S)
+        await store.write(lambda tx: tx.next_epoch())
+    async with opened(tmp_path, clock) as store:
+        assert (store.now, store.clock.sound) == (NOON + 10 * S, False)
+
+
+@pytest.mark.parametrize("owing", [True, False])
+async def test_a_lead_over_everybody_s_time_is_inherited_only_while_something_is_owed(
+    tmp_path: Path, owing: bool
+) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        record = await store.write(accept)
+        (duty,) = store.book.duties(record.id)
+        clock.set_wall(NOON - timedelta(days=365))
+        store.clock.hear(clock.wall(), round_trip=S)
+        if not owing:
+            await store.write(lambda tx: deployments.discharge(tx, duty.id, proof("x")))
+        await store.write(lambda tx: tx.next_epoch())
+        assert (store.now, store.clock.sound) == (NOON, False)
+    async with opened(tmp_path, clock) as store:
+        assert (store.now, store.clock.sound) == ((NOON, False) if owing else (clock.wall(), True))
 
 
 # Memory

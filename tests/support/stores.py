@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from controller.clock import Clock
+from controller.clock import MachineClock
 from controller.ids import SeededRandomness
 from controller.store.migrate import upgrade
 from controller.store.store import Store
@@ -31,7 +31,7 @@ def _template() -> bytes:
 
 async def open_store(
     folder: Path,
-    clock: Clock,
+    clock: MachineClock,
     *,
     identity: tuple[str, str, str] = IDENTITY,
     seed: int = 0,

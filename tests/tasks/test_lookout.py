@@ -64,7 +64,7 @@ async def test_a_provider_whose_date_is_not_ours_is_told_until_it_is(bench: Benc
     for _ in range(2):
         await task.run_pass()
     assert bench.alarms("clock-disagrees") == (["main"] if told else [])
-    assert len(await bench.events("clock.jumped")) == told
+    assert len(await bench.events("alarm.raised")) == told
     bench.view.publish(View(completed=listing))
     await task.run_pass()
     assert bench.alarms("clock-disagrees") == []

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import anyio
@@ -11,7 +11,7 @@ import pytest
 from controller.core.book import Book
 from controller.core.deployment import ProviderState
 from controller.core.identity import ResourceKey
-from controller.core.inventory import Listing, Present
+from controller.core.inventory import Present
 from controller.core.readiness import Verdict
 from controller.providers.fake.adapter import Looked
 from controller.providers.reading import Prices
@@ -92,30 +92,6 @@ async def test_another_account_s_resource_of_the_same_incarnation_is_not_ours(be
     bench.provider.vanish(seen.key)
     bench.provider.put(replace(seen, key=replace(seen.key, account="other")))
     assert (await bench.look()).resource(key_of(record)) is None
-
-
-@on_bench
-async def test_the_time_is_trusted_only_where_the_provider_s_agrees(bench: Bench) -> None:
-    class Wrong(Port):
-        async def list_resources(self) -> Listing:
-            listing = await super().list_resources()
-            return replace(listing, provider_time=listing.ended_at + timedelta(seconds=60.001))
-
-    trusted: list[bool] = []
-    bench.store.trust_time = lambda: trusted.append(True)  # type: ignore[method-assign]
-    await bench.observer(reading=Wrong(bench.provider)).run_pass()
-    assert trusted == []
-    await bench.observer().run_pass()
-    assert trusted == [True]
-
-
-@on_bench
-async def test_the_clock_is_told_the_provider_s_time(bench: Bench) -> None:
-    heard: list[datetime] = []
-    observer = bench.observer()
-    observer._rules = replace(observer._rules, heard=heard.append)
-    await observer.run_pass()
-    assert heard == [bench.view.value.listing and bench.view.value.listing.provider_time]
 
 
 # Reads

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from controller import __version__
 from controller.clock import Clock
@@ -52,18 +52,30 @@ def key_digest(key: str, salt: str) -> str:
     return hashlib.sha256(f"{len(salt)}:{salt}{key}".encode()).hexdigest()
 
 
+class Hear(Protocol):
+    """Who wants to know what time the provider says it is."""
+
+    def __call__(self, said: datetime | None, *, round_trip: timedelta) -> None:
+        """`said` is `None` where the answer's Date is missing or unreadable."""
+        ...
+
+
 class Account:
     """One account's calls, paced together."""
 
-    def __init__(self, http: Http, *, clock: Clock) -> None:
+    def __init__(self, http: Http, *, clock: Clock, hear: Hear | None = None) -> None:
         self.http = http
         self.clock = clock
+        self._hear = hear
         self._pace = Pace(clock)
 
     async def call(self, kind: Kind, method: str, path: str, *, body: bytes | None = None) -> Answer:
         """One attempt. Raises HeldBack (nothing sent), NotSent or OutcomeUnknown."""
         self._pace.enter(kind)
+        sent_at = self.clock.boot()
         answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
+        if self._hear is not None:
+            self._hear(said_at(answer.headers), round_trip=self.clock.boot() - sent_at)
         if answer.code == 429 or (answer.code == 503 and "retry-after" in answer.headers):
             self._pace.slow_down(wait_asked(answer.headers, now=self.clock.now()))
         return answer

@@ -46,6 +46,8 @@ SPAN_SECONDS_MAX: Final = 10 * 365 * 86_400
 YEAR_MIN: Final = 1970
 YEAR_MAX: Final = 2999
 
+HTTP_DATE: Final = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
+
 PENDING_WORDS: Final = frozenset({"PROVISIONING", "STARTING"})
 FAULT_WORDS: Final = {"EXITED": StopReason.POD_EXITED, "ERROR": StopReason.POD_ERROR}
 
@@ -112,8 +114,10 @@ def problem_in(code: int, headers: Mapping[str, str], body: bytes) -> Problem | 
 
 
 def said_at(headers: Mapping[str, str]) -> datetime | None:
-    """The provider's own time, from the Date header."""
-    return instant_of(headers.get("date", ""))
+    """The provider's own time, from the Date header: in the one form that HTTP allows, of a year that can be."""
+    text = headers.get("date", "")
+    said = instant_of(text) if HTTP_DATE.fullmatch(text) else None
+    return said if said is not None and YEAR_MIN <= said.year <= YEAR_MAX else None
 
 
 def instant_of(text: str) -> datetime | None:

@@ -1,0 +1,93 @@
+"""Which clock does the daemon run on?
+
+One for all its parts, so that an instant of a listing and one of a record can be compared. It asks
+`core.timekeeping` what to believe, hears the provider's Date, and remembers what is to be told. It also notices that
+this process did not run for a while (a suspended machine, a stopped process): after it gateways have not spoken yet,
+and what was seen is old.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from controller.clock import MachineClock
+from controller.core import timekeeping
+from controller.core.timekeeping import Jump, Kept, Reading, Word
+
+BEAT: Final = timedelta(seconds=10)
+"""Somebody asks for the time at least so often while the daemon runs."""
+LOOKED: Final = timedelta(seconds=1)
+"""The witnesses are compared so often; in between, boot time alone counts. One pass asks many thousand times."""
+PAUSED: Final = timedelta(seconds=25)
+"""Nobody asked for so long: we did not run. Shorter than a stream lease, which may have lapsed meanwhile."""
+DATE_ROUNDED: Final = timedelta(seconds=1)
+
+
+class Timekeeper:
+    """A `Clock` whose time runs on boot time and goes on where an earlier process left it."""
+
+    def __init__(self, machine: MachineClock, kept: Kept | None) -> None:
+        self._machine = machine
+        self._boot_id = machine.boot_id()
+        self._keeping = timekeeping.begin(self._reading(), boot_id=self._boot_id, kept=kept)
+        self._beating = False
+        self._asked_at = machine.boot()
+        self.jumps: list[Jump] = []
+        """Not yet told, oldest first."""
+        self.resumed_at: datetime | None = None
+        """When this process ran again after a pause, or learned of time that boot time did not count: spans since an
+        earlier moment say nothing about what was seen or heard in them."""
+
+    def now(self) -> datetime:
+        boot = self._machine.boot()
+        return self._keeping.now(boot) if boot - self._asked_at < LOOKED else self._look(None)
+
+    def boot(self) -> timedelta:
+        return self._machine.boot()
+
+    def hear(self, said: datetime | None, *, round_trip: timedelta) -> None:
+        """The provider answered just now, with this Date or none that can be read."""
+        self._look(Word(said=said, boot=self._machine.boot(), doubt=round_trip + DATE_ROUNDED))
+
+    def beat(self) -> datetime:
+        """The time, asked by the one who asks every `BEAT`: from now on a longer silence is a pause."""
+        self._beating = True
+        return self.now()
+
+    @property
+    def sound(self) -> bool:
+        """May something be created by this time?"""
+        self._look(None)
+        return timekeeping.sound(self._keeping, self._reading())
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the time, for people."""
+        self._look(None)
+        return timekeeping.trouble(self._keeping, self._reading())
+
+    @property
+    def kept(self) -> Kept:
+        """What a later process may rely on."""
+        now, boot = self._look(None), self._machine.boot()
+        return Kept(mark=now, boot_id=self._boot_id, boot=boot, settled=self._keeping.settled)
+
+    @property
+    def contradicted(self) -> datetime | None:
+        """The time by wall and provider, where ours is ahead of it."""
+        return timekeeping.contradicted(self._keeping, self._reading())
+
+    def _reading(self) -> Reading:
+        return Reading(wall=self._machine.wall(), boot=self._machine.boot())
+
+    def _look(self, word: Word | None) -> datetime:
+        reading = self._reading()
+        by_boot = self._keeping.now(reading.boot)
+        self._keeping, jump = timekeeping.advance(self._keeping, reading, word)
+        now = self._keeping.now(reading.boot)
+        if jump is not None:
+            self.jumps.append(jump)
+        paused = self._beating and reading.boot - self._asked_at > PAUSED
+        if paused or now - by_boot > PAUSED:
+            self.resumed_at = now
+        self._asked_at = reading.boot
+        return now
