@@ -14,7 +14,7 @@ from typing import Any, Final
 from controller.emulators.exchange import Request
 from controller.emulators.runpod.emulator import Call
 from controller.emulators.runpod.pods import Pod
-from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING
+from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, WORDLESS
 from tests.simulation.kernel import Program
 from tests.simulation.machine import Machine
 from tests.simulation.told import Duty, Line, Told
@@ -253,9 +253,14 @@ class Audit:
         if len(use):
             self.numbers["false stops"] += 1
             self.violated(6, f"{pod.id} is idled out with {len(use)} open requests")
-        elif use.last is not None and now - use.last < IDLE_AFTER_S - SLACK_S:
+        elif use.last is not None and now - use.last < IDLE_AFTER_S - SLACK_S and not self._wordless(duty, now):
             self.numbers["false stops"] += 1
             self.violated(6, f"{pod.id} is idled out {now - use.last:.0f} s after its last byte")
+
+    def _wordless(self, duty: Duty, now: float) -> bool:
+        """Were there requests that got no byte? Idle time counts from the last byte, and they are no use."""
+        spans = self.town.staged.touching(WORDLESS, now - IDLE_AFTER_S - SLACK_S, now)
+        return any(span.subject in {None, duty.pod} for span in spans)
 
     def _alive(self) -> list[Life]:
         return [life for life in self.lives.values() if life.pod.alive]

@@ -20,6 +20,8 @@ DRAIN_S: Final = 600.0
 UNUSED_MOST_S: Final = 2 * 900.0 + DRAIN_S + 900.0
 """Nothing may be alive and unused for longer: twice the startup deadline, a drain, and time to see and prove."""
 IDLE_AFTER_S: Final = 300.0
+DAY_S: Final = 86400.0
+LISTING_FAILS: Final = {("listing-failing", "main")}
 
 
 @dataclass(slots=True)
@@ -67,7 +69,8 @@ class Overdue:
             return
         if not len(use):
             watch.unused += span
-        self._judge_unused(life, watch)
+        if not self.told_to_wait(machine):
+            self._judge_unused(life, watch)
         self._judge_due(machine, life, watch, span)
 
     def _judge_unused(self, life: Life, watch: Watch) -> None:
@@ -106,6 +109,12 @@ class Overdue:
             if told is not None and life.installation in {told.installation, *told.claimed}:
                 return machine
         return None
+
+    def told_to_wait(self, machine: Machine) -> bool:
+        """Did the provider ask for patience that is not over? Then nobody may look, and an alarm says so."""
+        daemon, now = machine.daemon, self.audit.town.kernel.time
+        asked = self.audit.town.staged.touching({"rate-limited", "create-refused", "delete-refused"}, now - DAY_S, now)
+        return bool(asked) and daemon is not None and bool(daemon.store.book.alarms.keys() & LISTING_FAILS)
 
     def can_act(self, machine: Machine) -> bool:
         staged = self.audit.town.staged

@@ -20,6 +20,7 @@ from tests.simulation.logged import keep_failures
 from tests.simulation.machine import SERVER_KEY, Machine, with_locks
 from tests.simulation.overdue import Overdue
 from tests.simulation.plan import plan, settle_in
+from tests.simulation.stage import Stage
 from tests.simulation.town import ACCOUNT_KEY, Town
 
 HOUR: Final = 3600.0
@@ -96,6 +97,7 @@ class _Run:
             kernel.after(FULL_EVERY_S, self._look_fully)
             self._until(draft.hours * HOUR)
             drawn.make_honest()
+            self._look_again(drawn.stage)
             kernel.tell("plan", "the provider is honest, the clients are gone")
             self._quiet()
             self._look_fully()
@@ -116,6 +118,12 @@ class _Run:
     def _raise(self) -> None:
         if self.audit.first is not None:
             raise self.audit.first
+
+    def _look_again(self, stage: Stage) -> None:
+        """A provider that asked for a day of patience has it; who reads the alarm, and knows better, restarts."""
+        for machine in self.town.machines.values():
+            if machine.daemon is not None and self.overdue.told_to_wait(machine):
+                stage.cycle(machine)
 
     def _quiet(self) -> None:
         kernel = self.town.kernel
