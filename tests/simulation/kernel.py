@@ -106,14 +106,13 @@ class Loop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Cancelled timers are dropped when they come up, or when most are."""
 
-    def collect(self) -> bool:
-        """Make ready what is due. Is there anything to run?"""
+    def collect(self) -> None:
+        """Make ready what is due."""
         now = self.program.kernel.time
         while self.timers and self.timers[0].when() <= now:
             timer = heapq.heappop(self.timers)
             if not timer.cancelled():
                 self.waiting.append(timer)
-        return bool(self.waiting)
 
     def turn(self, draw: random.Random) -> int:
         """Run what is ready now, in a drawn order; what it makes ready waits for the next turn."""
@@ -308,7 +307,7 @@ class Kernel:
             self._advance(limit)
 
     def _turn_one(self) -> bool:
-        ready = [program for program in self._programs if not program.stopped and program.loop.collect()]
+        ready = [program for program in self._programs if program.loop.waiting and not program.stopped]
         if not ready:
             return False
         chosen = ready[0] if len(ready) == 1 else ready[self._draw.randrange(len(ready))]
@@ -317,14 +316,17 @@ class Kernel:
 
     def _advance(self, limit: float) -> None:
         """Move the clock to the next thing that is due, and let it happen."""
-        timers = [program.loop.next_timer() for program in self._programs if not program.stopped]
-        due = min((timer for timer in timers if timer is not None), default=None)
+        awake = [program.loop for program in self._programs if not program.stopped]
+        timers = [timer for loop in awake if (timer := loop.next_timer()) is not None]
+        due = min(timers, default=None)
         if self._events and (due is None or self._events[0][0] <= due):
             at, _, act = heapq.heappop(self._events)
             self._move(at, limit)
             act()
         elif due is not None:
             self._move(due, limit)
+            for loop in awake:
+                loop.collect()
         else:
             raise Deadlock(f"nothing is scheduled at {self.time:.3f}")
 
