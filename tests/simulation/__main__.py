@@ -68,6 +68,7 @@ def _replay(seed: int, options: argparse.Namespace) -> str:
     words = [f"make simulate FIRST={seed} SEEDS=1 HOURS={options.hours:g}"]
     extra = [f"--mix {options.mix}"] if options.mix != "standard" else []
     extra += [f"--only {kind}" for kind in options.only] + [f"--without {kind}" for kind in options.without]
+    extra += [f"--plant {options.plant}"] if options.plant else []
     return " ".join(words + ([f"ARGS='{' '.join(extra)}'"] if extra else []))
 
 
