@@ -129,6 +129,12 @@ def test_a_restart_within_a_boot_goes_on_by_boot_time(lead: timedelta) -> None:
     assert (jump is None) is (lead == 0 * S)
 
 
+def test_what_an_earlier_process_never_settled_is_the_least_in_this_one_too() -> None:
+    kept = Kept(mark=T0 - H, boot_id="a", boot=BOOT - 300 * S, settled=False)
+    keeping = begin(reading(), boot_id="a", kept=kept)
+    assert (keeping.now(BOOT), keeping.settled) == (T0 - H + 300 * S, False)
+
+
 @pytest.mark.parametrize("boot_id", ["b", None])
 def test_another_boot_or_an_unknown_one_begins_at_what_was_witnessed(boot_id: str | None) -> None:
     kept = Kept(mark=T0 - H, boot_id=boot_id and "a", boot=BOOT - 300 * S, settled=True)
