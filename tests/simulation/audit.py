@@ -24,8 +24,11 @@ from tests.simulation.wires import CALLER
 
 LIE_LASTS_S: Final = 900.0
 """So long after a lie of the provider an obligation may have been discharged by it."""
+ON_ITS_WAY_S: Final = 31.0
 IDLE_AFTER_S: Final = 300.0
 SLACK_S: Final = 60.0
+SHORTENED_S: Final = 45.0
+"""What `model-changed` makes of the idle time, with some room."""
 AGES_S: Final = {"startup-deadline": 840.0, "lifetime-exceeded": 7 * 86400.0 - 60.0}
 """So old is a machine at least that is stopped for its age."""
 
@@ -124,7 +127,9 @@ class Audit:
         installation = tags.get("GPUWARDEN_INSTALLATION")
         if installation not in {told.installation, *told.claimed}:
             self.violated(3, f"{who} stops {pod_id} of installation {installation}")
-        duties = [duty for duty in told.duties.values() if duty.pod == pod_id and duty.open]
+        # A stop that was on its way while the proof came is one that was owed when it left.
+        left = self.town.kernel.time - ON_ITS_WAY_S
+        duties = [duty for duty in told.duties.values() if duty.pod == pod_id and (duty.open or duty.sent >= left)]
         if not duties:
             self.violated(3, f"{who} stops {pod_id}, for which nothing is owed")
             return
@@ -253,9 +258,14 @@ class Audit:
         if len(use):
             self.numbers["false stops"] += 1
             self.violated(6, f"{pod.id} is idled out with {len(use)} open requests")
-        elif use.last is not None and now - use.last < IDLE_AFTER_S - SLACK_S and not self._wordless(duty, now):
+        elif use.last is not None and now - use.last < self._idle_after(duty, now) and not self._wordless(duty, now):
             self.numbers["false stops"] += 1
             self.violated(6, f"{pod.id} is idled out {now - use.last:.0f} s after its last byte")
+
+    def _idle_after(self, duty: Duty, now: float) -> float:
+        """So long at least nobody used it; somebody may have made the model less patient."""
+        changed = self.town.staged.touching({"model-changed"}, now - IDLE_AFTER_S, now, subject=duty.model)
+        return SHORTENED_S if changed else IDLE_AFTER_S - SLACK_S
 
     def _wordless(self, duty: Duty, now: float) -> bool:
         """Were there requests that got no byte? Idle time counts from the last byte, and they are no use."""

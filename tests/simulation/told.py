@@ -28,6 +28,8 @@ class Duty:
     due: float | None = None
     reason: str | None = None
     stops: int = 0
+    sent: float = 0.0
+    """When the last stop was submitted."""
     ending: str | None = None
 
     @property
@@ -151,9 +153,10 @@ def _due(told: Told, line: Line, now: float) -> None:
     _pod(duty, line)
 
 
-def _stop_sent(told: Told, line: Line, _: float) -> None:
+def _stop_sent(told: Told, line: Line, now: float) -> None:
     duty = told.duties[line["obligation"]]
     duty.stops += 1
+    duty.sent = now
     _pod(duty, line)
     if not duty.open:
         told.problems.append((1, f"a stop is submitted under {duty.id}, which has ended"))
