@@ -4,14 +4,17 @@ Inside a function: the live function objects are given the mutant's code, so not
 table, a default): the module is compiled with the change when it is imported, in a process that has not done so yet.
 """
 
+import ast
+import builtins
+import copy
 import gc
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 from tests.mutation.mutants import Module, Mutant
 
@@ -51,6 +54,40 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
         if isinstance(one, CodeType):
             yield one
             yield from codes_in(one)
+
+
+def tell_statements(modules: list[Module], ran: Callable[[str, int], object]) -> None:
+    """From now on each statement inside a function of these modules says its line before it runs."""
+    vars(builtins)[TOLD] = ran
+    live = live_functions()
+    for module in modules:
+        telling = ast.fix_missing_locations(_Telling(module.name).visit(copy.deepcopy(module.tree)))
+        for code in codes_in(compile(telling, str(module.path), "exec")):
+            for function in live.get((str(module.path), code.co_qualname, code.co_firstlineno), []):
+                function.__code__ = code
+
+
+TOLD: Final = "_statement_ran"
+
+
+class _Telling(ast.NodeTransformer):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        for field in ("body", "orelse", "finalbody"):
+            statements = getattr(node, field, None)
+            if isinstance(statements, list) and not isinstance(node, ast.Module | ast.ClassDef):
+                setattr(node, field, [one for statement in statements for one in self._told(statement)])
+        return node
+
+    def _told(self, statement: ast.stmt) -> list[ast.stmt]:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            return [statement]  # a docstring has to stay the first
+        place: list[ast.expr] = [ast.Constant(value=self._name), ast.Constant(value=statement.lineno)]
+        call = ast.Call(func=ast.Name(id=TOLD, ctx=ast.Load()), args=place, keywords=[])
+        return [ast.copy_location(ast.Expr(value=call), statement), statement]
 
 
 class AtImport(MetaPathFinder):

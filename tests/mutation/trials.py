@@ -8,14 +8,12 @@ does not shrink: a failure is all that is asked for.
 import hashlib
 import io
 import json
-import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import hypothesis
@@ -23,7 +21,7 @@ import pytest
 
 from tests.mutation.children import Ended, folder_of_results, in_child
 from tests.mutation.mutants import GROUPS, ROOT, Module, Mutant
-from tests.mutation.planting import AtImport, Live, NotPlanted, live_functions, plant
+from tests.mutation.planting import AtImport, Live, NotPlanted, live_functions, plant, tell_statements
 
 COLLECTED: Final = "collection"
 """What noticed it where no test could even be collected."""
@@ -74,6 +72,7 @@ class Watch:
 def run_pytest(tests: list[str], watch: Watch, *more: str) -> str | None:
     """Run here; answers with what failed first."""
     quick = hypothesis.settings(
+        max_examples=60,
         derandomize=True,
         database=None,
         deadline=None,
@@ -81,11 +80,13 @@ def run_pytest(tests: list[str], watch: Watch, *more: str) -> str | None:
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     hypothesis.settings.register_profile("mutants", quick)
-    hypothesis.settings.load_profile("mutants")
     options = ["-q", "-x", "-s", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "-o", "addopts="]
     said = io.StringIO()
     with redirect_stdout(said):
-        code = pytest.main([*options, *more, "-m", "not process", f"--rootdir={ROOT}", *tests], plugins=[watch])
+        code = pytest.main(
+            [*options, *more, "--hypothesis-profile=mutants", "-m", "not process", f"--rootdir={ROOT}", *tests],
+            plugins=[watch],
+        )
     if watch.failed:
         return watch.failed[0]
     return None if code in {0, 5} else f"exit {int(code)}: {said.getvalue()[-2000:]}"
@@ -128,15 +129,15 @@ def fingerprint(group: str) -> str:
 
 
 def _measure(tests: str, modules: list[Module]) -> dict[str, Any]:
-    names = {str(module.path): module.name for module in modules}
     known: dict[str, Any] = {}
+    lines: dict[str, set[int]] = {}
 
     def loop(items: list[pytest.Item]) -> None:
+        tell_statements(modules, lambda name, line: lines.setdefault(name, set()).add(line))
         for item, after in zip(items, [*items[1:], None], strict=True):
-            lines: dict[str, set[int]] = {}
+            lines.clear()
             began = time.process_time()
-            with _traced(names, lines):
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             known[item.nodeid] = {
                 "seconds": time.process_time() - began,
                 "lines": {name: sorted(found) for name, found in lines.items()},
@@ -144,29 +145,6 @@ def _measure(tests: str, modules: list[Module]) -> dict[str, Any]:
 
     failed = run_pytest([tests], Watch(loop))
     return {"failed": failed, "tests": known}
-
-
-class _traced:
-    def __init__(self, names: dict[str, str], lines: dict[str, set[int]]) -> None:
-        self._names, self._lines = names, lines
-
-    def __enter__(self) -> None:
-        sys.settrace(self._call)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _call(self, frame: FrameType, event: str, arg: object) -> Any:
-        name = self._names.get(frame.f_code.co_filename)
-        return None if name is None else self._line(self._lines.setdefault(name, set()))
-
-    @staticmethod
-    def _line(found: set[int]) -> Any:
-        def line(frame: FrameType, event: str, arg: object) -> Any:
-            found.add(frame.f_lineno)
-            return line
-
-        return line
 
 
 # Trials
