@@ -1,9 +1,9 @@
 """What does a value say of what has not happened yet? Nothing: no failure, no attempt, no epoch, no completeness."""
 
 from controller.core.book import AccountTrust, Book, ModelMemory
-from controller.core.identity import ResourceKey, Scope
+from controller.core.identity import ObligationId, ResourceKey, Scope
 from controller.core.inventory import Listing
-from controller.core.obligation import Sight
+from controller.core.obligation import Obligation, Sight
 from tests.core.samples import OWNER, T0
 
 
@@ -26,3 +26,8 @@ def test_a_listing_of_which_nobody_said_so_proves_no_absence_by_request_id() -> 
     listing = Listing(began_at=T0, ended_at=T0, complete=True)
     assert not listing.requests_readable
     assert dict[ResourceKey, object](listing.by_key) == {}
+
+
+def test_a_duty_begins_under_no_lease_and_with_no_stop_behind_it() -> None:
+    owed = Obligation(id=ObligationId("o1"), opened_at=T0)
+    assert (owed.epoch, owed.stop_attempts) == (0, 0)
