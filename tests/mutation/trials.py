@@ -114,7 +114,8 @@ def measured(group: str, modules: list[Module]) -> dict[str, Known]:
             return {name: Known(**one) for name, one in stored["tests"].items()}
     ended = in_child(lambda: _measure(GROUPS[group], modules), cpu_limit_s=600)
     if ended.said is None or ended.said["failed"]:
-        raise SystemExit(f"the tests must pass before anything is planted: {ended}")
+        failed = "a limit was passed" if ended.said is None else ended.said["failed"]
+        raise SystemExit(f"the tests of {group} must pass before anything is planted: {failed}")
     kept.write_text(json.dumps({"of": now, "tests": ended.said["tests"]}))
     return {name: Known(**one) for name, one in ended.said["tests"].items()}
 
