@@ -19,8 +19,8 @@ def _simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
-def test_a_day_of_troubles_loses_nothing_and_is_the_same_day_twice() -> None:
-    done = _simulate("--seeds", "1", "--first", "44", "--hours", "24", "--twice")
+def test_hours_of_troubles_lose_nothing_and_are_the_same_hours_twice() -> None:
+    done = _simulate("--seeds", "1", "--first", "44", "--hours", "10", "--twice")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert "seeds                    2, failed 0" in done.stdout
     assert "seeds that ran differently the second time: none" in done.stdout

@@ -41,7 +41,6 @@ def test_daemon_that_ends_at_any_point_between_a_request_and_the_proof_of_its_st
     ("plant", "story", "kinds"),
     [
         ("mark-after-create", "start", "POST"),
-        ("void-in-flight", "start", "POST"),
         ("stop-stays-in-flight", "stop-now", "DELETE"),
         ("torn-line-stays", "start", "file"),
         ("book-is-believed", "take-over", "POST"),
