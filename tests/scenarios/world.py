@@ -7,7 +7,6 @@ asked of truth, store and file.
 """
 
 import json
-import os
 import random
 import shutil
 import tempfile
@@ -39,6 +38,7 @@ from tests.scenarios.invariants import Scene, check
 from tests.support.asgi_transport import AsgiTransport
 from tests.support.asgi_wire import AsgiAnswer, AsgiWire
 from tests.support.loop_clock import BEGIN, LoopClock
+from tests.support.places import in_memory
 from tests.support.reading import Reads
 from tests.support.threadless_sqlite import threadless
 from tests.support.virtual_time import run_virtual
@@ -74,11 +74,6 @@ max_usd_per_hour = 2
 """
 
 _template: list[Path] = []
-
-
-def in_memory() -> str | None:
-    """Where a commit waits for no disk, if there is such a place: nothing here outlives a power cut anyway."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _fresh_store(path: Path) -> None:
