@@ -26,6 +26,7 @@ from controller.core.reconcile import (
     Unready,
     decide,
     next_deadline,
+    overdue,
     prevails,
 )
 from tests.core.samples import MS, OURS, OWNER, T0, S, model_policy, resource, serving
@@ -198,6 +199,18 @@ def test_without_a_submission_no_time_runs(phase: Phase) -> None:
     unsent = replace(serving(phase), started_at=None)
     assert next_deadline(unsent, BOUNDS) is None
     assert decided(unsent, now=T0 + 999 * DAY) == Nothing()
+
+
+def test_a_start_is_not_late_for_what_it_ran_before_it_was_put_on_record() -> None:
+    claimed = replace(serving(Phase.REQUESTED), declared_at=T0 + DAY / 2)
+    late = T0 + DAY / 2 + STARTUP
+    assert overdue(claimed, BOUNDS, now=late - MS) is None
+    assert overdue(claimed, BOUNDS, now=late) is StopReason.STARTUP_DEADLINE
+
+
+def test_only_a_stop_that_was_another_owner_s_becomes_ours_again() -> None:
+    unsettled = serving(Phase.UNCERTAIN, reason=StopReason.OWNERSHIP_LOST)
+    assert decided(unsettled, seen()) == Nothing()
 
 
 def test_under_a_config_that_cannot_be_read_only_the_lifetime_runs() -> None:
