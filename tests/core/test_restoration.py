@@ -110,6 +110,22 @@ def test_the_newest_comes_first() -> None:
     assert strangers(listing(old, new), BOOK) == [new, old]
 
 
+def test_of_one_epoch_the_younger_comes_first_and_what_has_no_age_or_no_epoch_last() -> None:
+    old, young = (resource(key=key(name), created_at=at) for name, at in (("a", T0), ("b", T0 + S)))
+    ageless = resource(key=key("c"))
+    unmarked = resource(key=key("d"), tags=replace(OURS, epoch=None), created_at=T0)
+    assert strangers(listing(unmarked, ageless, old, young), BOOK) == [young, old, ageless, unmarked]
+
+
+def test_no_number_of_ours_is_above_two_to_the_fifty_third() -> None:
+    assert (believable(9_007_199_254_740_992), believable(9_007_199_254_740_993)) == (True, False)
+
+
+def test_of_two_occupants_both_have_to_stand() -> None:
+    gone = replace(serving(), key=key("gone"))
+    assert decide(model_policy(), [serving(), gone], SHOWN, settled=True) == Wait()
+
+
 def test_it_is_adopted_into_the_first_free_slot_of_its_model_and_owed_without_a_model() -> None:
     assert decide(model_policy(), [serving(), None], SHOWN, settled=False) == Adopt(slot=1)
     assert decide(None, [], SHOWN, settled=False) == Owe()

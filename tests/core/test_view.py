@@ -1,7 +1,7 @@
 """Does the view answer from the latest look, and call it fresh only while it is?"""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -48,3 +48,24 @@ def test_what_carries_a_request_comes_oldest_first_and_the_undated_last() -> Non
 def test_two_undated_ones_come_in_the_order_of_their_incarnations() -> None:
     one, two = resource(key=key("p1")), resource(key=key("p2"))
     assert View(listing=replace(LISTING, resources=(two, one))).carrying(REQUEST) == (one, two)
+
+
+@pytest.mark.parametrize(
+    ("judged", "began_at", "vouched"),
+    [
+        (None, None, True),
+        (None, T0, False),
+        (T0, None, True),
+        (T0, T0, True),
+        (T0, T0 - MS, True),
+        (T0, T0 + MS, False),
+    ],
+)
+def test_a_listing_counts_for_the_account_once_the_guard_judged_it_or_a_later_one(
+    judged: datetime | None, began_at: datetime | None, vouched: bool
+) -> None:
+    assert View(judged=judged).vouched(began_at) is vouched
+
+
+def test_the_rhythm_begins_as_the_fast_one() -> None:
+    assert View().interval == 15 * S
