@@ -30,6 +30,10 @@ The life of a machine, and the file that rules each step:
 * the one eye                                   tasks.observer, through providers.reading and upstreams.probe;
                                                 what it saw: core.view, core.inventory
 * all that is on record at one moment           core.book, renewed by store.store after each commit
+* what time is it for us                        core.timekeeping, store.timekeeper, tasks.clock_keeper
+* is this store an old copy, or unusable        core.restoration, store.restoring, tasks.restore_matcher; store.salvage
+* what elapsed before this command              store.elapsed
+* are we blind                                  tasks.account_guard (whose account), tasks.lookout (no listing)
 * is it serving                                 core.readiness
 * is it unused, looping, nobody's               core.idle, core.crash_loop, core.orphans and the task of each
 * which phase follows which                     core.lifecycle, one table
@@ -37,7 +41,7 @@ The life of a machine, and the file that rules each step:
 * what was written down, for whom to read       tasks.evidence_writer (the evidence file), tasks.ledger_keeper (money)
 
 The invariants are not a document beside the code: tests/scenarios/invariants.py asks truth, store and evidence file for
-them after every scenario of the whole daemon.
+them after every scenario of the whole daemon, and tests/simulation/audit.py at every call and commit of a simulation.
 """
 
 __version__ = "0.1.0"

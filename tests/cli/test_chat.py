@@ -1,6 +1,7 @@
 """Does a chat show the answer as it comes, what it waits for beside it, and an error as its code?"""
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -23,7 +24,7 @@ class Spoken:
         self.closed = False
         self._pieces = pieces
 
-    async def chunks(self):  # type: ignore[no-untyped-def]
+    async def chunks(self) -> AsyncIterator[bytes]:
         for piece in self._pieces:
             yield piece
 

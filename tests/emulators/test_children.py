@@ -23,6 +23,7 @@ from tests.emulators.world import CHAT
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
+# Another program's text: its endless answer keeps a pace, so that it leaves the machine to others.
 ECHO = """
 import http.server, os, sys, time
 class Echo(http.server.BaseHTTPRequestHandler):

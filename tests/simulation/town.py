@@ -16,6 +16,7 @@ from controller.emulators.runpod import Emulator, Settings, build_app
 from controller.emulators.runpod.emulator import Call
 from controller.emulators.runpod.pods import Pod
 from controller.http1 import Outgoing
+from tests.scenarios.world import HEAD, MODEL
 from tests.simulation.kernel import BEGIN, Kernel
 from tests.simulation.machine import SERVER_KEY, Machine
 from tests.simulation.staged import Staged
@@ -23,32 +24,6 @@ from tests.simulation.wires import Answer, Line, Wire
 
 OWNER: Final = "acme-test"
 ACCOUNT_KEY: Final = "account-key"
-
-HEAD: Final = """
-name = "{owner}"
-usd_per_day = {usd_per_day}
-state_dir = "{state}"
-
-[runpod]
-base_url = "http://127.0.0.1:1/v2"
-proxy_url = "http://127.0.0.1:1/proxy/{{pod}}/{{port}}"
-
-[policy]
-{policy}
-"""
-
-MODEL: Final = """
-[models.{alias}]
-model = "org/{alias}"
-image = "vllm/vllm-openai:v0.31.0"
-gpus = ["NVIDIA L40S", "NVIDIA A40"]
-context = 4096
-idle_after = "300s"
-startup_deadline = "900s"
-crash_restart_limit = 3
-max_usd_per_hour = 2
-{extra}
-"""
 
 
 class Provider(Emulator):
@@ -146,7 +121,7 @@ class Town:
             path = keys / name
             path.write_text(account_key if name == "runpod" else SERVER_KEY)
             path.chmod(0o600)
-        head = HEAD.format(owner=OWNER, state=machine.state, policy=policy, usd_per_day=usd_per_day)
+        head = HEAD.format(state=machine.state, policy=policy, usd_per_day=usd_per_day)
         machine.config.write_text(head + "".join(MODEL.format(alias=alias, extra=extra) for alias in models))
         machine.config.chmod(0o600)
 

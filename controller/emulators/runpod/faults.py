@@ -121,10 +121,10 @@ def _deed(at: str, given: dict[str, Any]) -> Deed:
     kinds = [name for name in given if name not in ("body", "headers", "effect", "delay")]
     if len(kinds) > 1 or not (kinds or "delay" in given):
         raise BadControl(key=at, why="must hold exactly one thing to do")
-    read = {name: _READ[name](f"{at}.{name}", value) for name, value in given.items()}
+    read: dict[str, Any] = {name: _READ[name](f"{at}.{name}", value) for name, value in given.items()}
     # A spoilt answer is an answer to something that was done, unless said otherwise.
     read.setdefault("effect", "malformed" in given)
-    return Deed(**read)  # type: ignore[arg-type]
+    return Deed(**read)
 
 
 def _only(at: str, given: dict[str, Any], known: tuple[str, ...]) -> None:
