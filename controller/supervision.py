@@ -11,7 +11,8 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from operator import is_
+from functools import cache
+from operator import attrgetter, is_
 from typing import Final, Generic, Protocol, TypeVar
 
 import anyio
@@ -21,6 +22,8 @@ import structlog
 from controller.clock import Clock
 
 SILENT_PERIODS: Final = 3
+AT_REST: Final = 5
+"""With nothing on record that could bill, so many periods may pass: the mending of lost wake-ups can wait."""
 GAP_LEAST: Final = timedelta(milliseconds=10)
 """A deadline that stays in the past, by whatever mistake, must not become a busy loop; wake-ups do not wait for it."""
 BACKOFF_FIRST: Final = timedelta(seconds=1)
@@ -98,16 +101,30 @@ class Task(Protocol):
 
     name: str
     period: timedelta
-    """A pass is made at least so often; three times as long without one is silence."""
+    """A pass is made at least so often while anything is held or owed; a pass that is later than it meant to be by
+    two periods, or takes three, is silence."""
 
     async def run_pass(self) -> datetime | None:
         """Do all that is due now; return the next instant at which something falls due, if known."""
         ...
 
 
+def never() -> bool:
+    return False
+
+
 def anything() -> tuple[object, ...]:
     """What a task looks at that does not say: never the same as before."""
     return (object(),)
+
+
+class Restful(Protocol):
+    """A moment of what is on record."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Is there nothing in it that could bill? A change of this is news to every task."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +138,21 @@ class Looks:
 
     book: tuple[str, ...] = ()
     view: tuple[str, ...] = ()
+    view_held: tuple[str, ...] = ()
+    """Of the view, what decides nothing while nothing on record could bill."""
 
-    def parts(self, book: object, view: object) -> tuple[object, ...]:
-        return (*[getattr(book, name) for name in self.book], *[getattr(view, name) for name in self.view])
+    def parts(self, book: Restful, view: object) -> tuple[object, ...]:
+        at_rest = book.at_rest
+        seen = self.view if at_rest else self.view + self.view_held
+        return (at_rest, *_all_of(self.book)(book), *_all_of(seen)(view))
+
+
+@cache
+def _all_of(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
+    """Each task asks at each commit and each look."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda holder: tuple(getattr(holder, name) for name in names)
 
 
 class Informed(Task, Protocol):
@@ -150,9 +179,15 @@ class Pulse:
     failures: int = 0
     passes: int = 0
     problem: str | None = None
+    counted_from: datetime | None = None
+    """Silence counts from here on: later than the latest pass for a task that means to rest."""
 
     def silent(self, now: datetime) -> bool:
-        return now - self.last_pass_at > SILENT_PERIODS * self.period
+        return now - (self.counted_from or self.last_pass_at) > SILENT_PERIODS * self.period
+
+    def rests(self, delay: timedelta) -> None:
+        """The next pass is meant to come after `delay` at the latest."""
+        self.counted_from = self.last_pass_at + max(delay - self.period, timedelta(0))
 
 
 @dataclass(slots=True)
@@ -167,12 +202,15 @@ class Runner:
     """A pass begins so long after its wake-up: a burst of them is one pass, and what is more urgent goes first."""
     looks_at: Callable[[], tuple[object, ...]] = anything
     """All that a pass decides on and that news may change, as values that are replaced and never changed."""
+    at_rest: Callable[[], bool] = never
+    """Is there nothing on record that could bill?"""
     _looked_at: tuple[object, ...] | None = None
     """What it was when the latest pass began; `None`: that pass failed, or there was none yet."""
 
-    def begin(self) -> None:
+    def begin(self, now: datetime) -> None:
         """A pass begins: whatever is replaced from now on, it may not have seen."""
         self._looked_at = self.looks_at()
+        self.pulse.counted_from = now
 
     def forget(self) -> None:
         """A pass failed half way: nobody knows what it saw."""
@@ -231,7 +269,7 @@ async def keep_running(runner: Runner, *, clock: Clock, failures_max: int) -> No
 
 async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timedelta:
     pulse = runner.pulse
-    runner.begin()
+    runner.begin(clock.now())
     try:
         until = await runner.task.run_pass()
     except Exception as problem:
@@ -245,9 +283,11 @@ async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timed
     pulse.failures, pulse.problem = 0, None
     pulse.passes += 1
     pulse.last_pass_at = clock.now()
-    if until is None:
-        return pulse.period
-    return min(max(until - pulse.last_pass_at, GAP_LEAST), pulse.period)
+    delay = pulse.period * AT_REST if runner.at_rest() else pulse.period
+    if until is not None:
+        delay = min(max(until - pulse.last_pass_at, GAP_LEAST), delay)
+    pulse.rests(delay)
+    return delay
 
 
 def _passing(problem: BaseException) -> bool:
@@ -269,7 +309,7 @@ def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_ma
     runner.forget()
     pulse.failures += 1
     pulse.problem = f"{type(problem).__name__}: {problem}"[:512]
-    pulse.last_pass_at = clock.now()
+    pulse.last_pass_at = pulse.counted_from = clock.now()
     log.error(
         "pass_failed", task=pulse.name, failures=pulse.failures, error="".join(traceback.format_exception(problem))
     )

@@ -70,6 +70,32 @@ def test_a_pass_comes_at_its_deadline_and_no_later_than_the_period() -> None:
     assert task.began_s == pytest.approx([0, 10, 70])
 
 
+@pytest.mark.parametrize(
+    ("until", "began_s"), [(None, [0, 300]), (120.0, [0, 120, 420]), (500.0, [0, 300])], ids=["none", "nearer", "later"]
+)
+def test_at_rest_a_pass_comes_at_its_deadline_and_no_later_than_five_periods(
+    until: float | None, began_s: list[float]
+) -> None:
+    task = Passes(*([] if until is None else [at(until)]))
+    runners: list[Runner] = []
+
+    async def main() -> None:
+        runners.append(runner_of(task))
+        runners[0].at_rest = lambda: True
+        with anyio.move_on_after(450):
+            await keep_running(runners[0], clock=LoopClock(), failures_max=8)
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx(began_s)
+
+
+@pytest.mark.parametrize(("after_s", "silent"), [(420, False), (420.001, True)])
+def test_a_task_that_means_to_rest_is_silent_only_after_its_rest(after_s: float, silent: bool) -> None:
+    pulse = Pulse(name="x", period=60 * S, last_pass_at=BEGIN)
+    pulse.rests(300 * S)
+    assert pulse.silent(BEGIN + after_s * S) is silent
+
+
 def test_a_deadline_in_the_past_is_met_at_once_and_is_no_busy_loop() -> None:
     task = Passes(*[at(-5)] * 3)
     kept_running(task, for_s=30)

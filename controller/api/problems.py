@@ -17,7 +17,7 @@ from controller.core.errors import Code, Refusal
 from controller.store.errors import Stale, StoreError
 
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
-WAIT_SECONDS_MAX: Final = 60.0
+WAIT_SECONDS_MAX: Final = 300.0
 
 Json = dict[str, Any]
 
@@ -139,7 +139,7 @@ def whole_in_query(request: Request, name: str, *, default: int | None = None) -
 
 
 def wait_in_query(request: Request) -> float:
-    """Seconds that the caller would wait; more than a minute is a minute."""
+    """Seconds that the caller would wait; more than five minutes is five minutes."""
     text = request.query_params.get("wait", "0")
     try:
         wait = float(text)

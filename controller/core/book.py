@@ -7,6 +7,7 @@ deployments and those of recent memory, open obligations, leases, and what is re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from controller.core.crash_loop import Starts
 from controller.core.deployment import Create, Record
@@ -16,7 +17,7 @@ from controller.core.identity import DeploymentId, ObligationId, Owner, RequestI
 from controller.core.lease import Lease
 from controller.core.lifecycle import LIVE
 from controller.core.obligation import Obligation
-from controller.core.orphans import Sighting
+from controller.core.orphans import Sighting, Whose
 from controller.core.spend import Reservation
 
 
@@ -68,9 +69,9 @@ class Alarm:
     detail: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Book:
-    """One moment of the store. Mappings are not to be written to."""
+    """One moment of the store. Mappings are not to be written to. What is asked of it again and again is kept in it."""
 
     owner: Owner
     scope: Scope
@@ -97,6 +98,22 @@ class Book:
     mark: datetime | None = None
     """The latest instant ever witnessed; the clock may not read less for a create."""
 
+    @cached_property
+    def at_rest(self) -> bool:
+        """Nothing on record could bill: no deployment holds a slot, no duty is open, and nothing of ours is out there
+        without a record."""
+        return not (
+            self.matching_since is not None
+            or any(record.phase in LIVE for record in self.records.values())
+            or any(duty.open for duty in self.obligations.values())
+            or _any_ours(self.sightings)
+        )
+
+    @cached_property
+    def unrecorded(self) -> bool:
+        """Is something of our owner there that no record holds?"""
+        return _any_ours(self.sightings)
+
     def memory(self, model: str) -> ModelMemory:
         return self.memories.get(model) or ModelMemory(model=model)
 
@@ -122,6 +139,10 @@ class Book:
         keys = [record.key for record in self.records.values() if record.phase in LIVE]
         keys += [duty.key for duty in self.obligations.values() if duty.open]
         return frozenset(key for key in keys if key is not None)
+
+
+def _any_ours(sightings: Mapping[ResourceKey, Sighting]) -> bool:
+    return any(sighting.whose in {Whose.OURS, Whose.COPIED} for sighting in sightings.values())
 
 
 def reasons_that_fail_a_start() -> frozenset[StopReason]:

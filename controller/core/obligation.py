@@ -188,7 +188,8 @@ class StopTimes:
     backoff_max: timedelta
     drain_until: datetime | None = None
     restarted_at: datetime | None = None
-    """When our own process began: a call that failed before then is made again without its backoff (invariant 9)."""
+    """When our own process began: a call that was sent before then and failed is made again without its backoff
+    (invariant 9). By when it was sent: the end of one that was in flight is told by the restart itself."""
 
 
 def submit(duty: Obligation, sight: Sight, *, times: StopTimes, now: datetime) -> SubmitStop | HoldStop:
@@ -212,7 +213,7 @@ def _submit_again(duty: Obligation, sight: Sight, *, times: StopTimes, now: date
         again_at = duty.stop_ended_at + times.again_after
         if sight.seen_at is None or sight.seen_at <= duty.stop_ended_at:
             return HoldStop(until=None, why="accepted; waiting for proof")
-    elif times.restarted_at is not None and duty.stop_ended_at <= times.restarted_at:
+    elif times.restarted_at is not None and (duty.stop_submitted_at or duty.stop_ended_at) < times.restarted_at:
         again_at = times.restarted_at
     else:
         again_at = duty.stop_ended_at + backoff(duty.stop_attempts, most=times.backoff_max)

@@ -333,7 +333,9 @@ def _runner(task: Informed, now: datetime, store: Store, view: Cell[View]) -> Ru
     pulse = Pulse(name=task.name, period=task.period, last_pass_at=now)
     lull = EVIDENCE_LULL if isinstance(task, EvidenceWriter) else timedelta(0)
     looks_at = partial(_parts, task.looks_at, store, view)
-    return Runner(task=task, wake=Wake(), pulse=pulse, lull=lull, looks_at=looks_at)
+    return Runner(
+        task=task, wake=Wake(), pulse=pulse, lull=lull, looks_at=looks_at, at_rest=lambda: store.book.at_rest
+    )
 
 
 def _parts(looks: Looks, store: Store, view: Cell[View]) -> tuple[object, ...]:

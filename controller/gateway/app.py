@@ -59,6 +59,7 @@ class Gateway:
         self._live: set[Exchange] = set()
         self._reading: set[Reply] = set()
         self._none_live = anyio.Event()
+        self._some_live = anyio.Event()
         self.tally = Tally()
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
@@ -158,6 +159,9 @@ class Gateway:
         """
         pause_s = min(SWEEP_S, self._config.client_limit.total_seconds() / 4)
         while True:
+            if not self._live and not self._reading:
+                self._some_live = anyio.Event()
+                await self._some_live.wait()
             await anyio.sleep(pause_s)
             now = anyio.current_time()
             for exchange in list(self._live):
@@ -191,6 +195,7 @@ class Gateway:
         if self.rooms.draining:
             raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
         self._reading.add(reply)
+        self._some_live.set()
         try:
             demand = await admit(scope, receive, shape, self._config, self.table)
         finally:

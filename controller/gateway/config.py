@@ -27,7 +27,7 @@ class GatewayConfig:
     lease_interval: timedelta = timedelta(seconds=10)
     ask_interval: timedelta = timedelta(seconds=10)
     sign_of_life: timedelta = timedelta(seconds=10)
-    routes_wait: timedelta = timedelta(seconds=60)
+    routes_wait: timedelta = timedelta(seconds=300)
     """As long as the daemon lets one wait. A daemon that ends cuts the poll, and one that hangs is met by the first
     start or renewal: a shorter one only asks for the same answer again."""
     down_grace: timedelta = timedelta(seconds=5)

@@ -17,8 +17,11 @@ BEAT: Final = timedelta(seconds=10)
 """Somebody asks for the time at least so often while the daemon runs."""
 LOOKED: Final = timedelta(seconds=1)
 """The witnesses are compared so often; in between, boot time alone counts. One pass asks many thousand times."""
-PAUSED: Final = timedelta(seconds=25)
-"""Nobody asked for so long: we did not run. Shorter than a stream lease, which may have lapsed meanwhile."""
+BEAT_AT_REST: Final = timedelta(seconds=60)
+"""With nothing on record that could bill, nothing is judged by spans of time."""
+LATE: Final = timedelta(seconds=15)
+"""A beat that is so late: we did not run. With `BEAT`, shorter than a stream lease, which may have lapsed meanwhile."""
+PAUSED: Final = BEAT + LATE
 DATE_ROUNDED: Final = timedelta(seconds=1)
 
 
@@ -29,7 +32,8 @@ class Timekeeper:
         self._machine = machine
         self._boot_id = machine.boot_id()
         self._keeping = timekeeping.begin(self._reading(), boot_id=self._boot_id, kept=kept)
-        self._beating = False
+        self._gap: timedelta | None = None
+        """How soon the next beat was promised; `None`: nobody beats yet."""
         self._asked_at = machine.boot()
         self.jumps: list[Jump] = []
         """Not yet told, oldest first."""
@@ -48,10 +52,11 @@ class Timekeeper:
         """The provider answered just now, with this Date or none that can be read."""
         self._look(Word(said=said, boot=self._machine.boot(), doubt=round_trip + DATE_ROUNDED))
 
-    def beat(self) -> datetime:
-        """The time, asked by the one who asks every `BEAT`: from now on a longer silence is a pause."""
-        self._beating = True
-        return self.now()
+    def beat(self, gap: timedelta = BEAT) -> datetime:
+        """The time, asked by the one who will ask again within `gap`: a longer silence is a pause."""
+        now = self.now()
+        self._gap = gap
+        return now
 
     @property
     def sound(self) -> bool:
@@ -86,7 +91,7 @@ class Timekeeper:
         now = self._keeping.now(reading.boot)
         if jump is not None:
             self.jumps.append(jump)
-        paused = self._beating and reading.boot - self._asked_at > PAUSED
+        paused = self._gap is not None and reading.boot - self._asked_at > self._gap + LATE
         if paused or now - by_boot > PAUSED:
             self.resumed_at = now
         self._asked_at = reading.boot

@@ -8,7 +8,7 @@ what may be done by it, is decided in `core.timekeeping`.
 from datetime import datetime, timedelta
 
 from controller.store.store import Store
-from controller.store.timekeeper import BEAT
+from controller.store.timekeeper import BEAT, BEAT_AT_REST
 from controller.store.transaction import Tx
 from controller.supervision import Looks
 
@@ -26,12 +26,13 @@ class ClockKeeper:
         self._store = store
 
     async def run_pass(self) -> datetime | None:
-        now = self._store.clock.beat()
+        gap = BEAT_AT_REST if self._store.book.at_rest else BEAT
+        now = self._store.clock.beat(gap)
         subject, clock = self._store.book.scope.account, self._store.clock
         standing = (ALARM, subject) in self._store.book.alarms
         if clock.jumps or standing != (clock.trouble is not None):
             await self._tell(subject)
-        return now + BEAT
+        return now + gap
 
     async def _tell(self, subject: str) -> None:
         clock = self._store.clock

@@ -25,7 +25,7 @@ class CrashLoopDetector:
 
     name = "crash_loop_detector"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "memories", "starts"), view=("listing",))
+    looks_at = Looks(book=("records", "memories", "starts"), view_held=("listing",))
 
     def __init__(self, *, store: Store, view: Cell[View], models: Mapping[str, ModelPolicy]) -> None:
         self._store = store

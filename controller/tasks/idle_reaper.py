@@ -27,7 +27,7 @@ class IdleReaper:
 
     name = "idle_reaper"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "memories"), view=("listing",))
+    looks_at = Looks(book=("records", "memories"), view_held=("listing",))
 
     def __init__(
         self,

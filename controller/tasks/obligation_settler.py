@@ -30,7 +30,7 @@ class ObligationSettler:
     name = "obligation_settler"
     period = timedelta(seconds=60)
     looks_at = Looks(
-        book=("records", "obligations", "alarms", "account"), view=("judged", "absences", "sighted", "reads")
+        book=("records", "obligations", "alarms", "account"), view_held=("judged", "absences", "sighted", "reads")
     )
 
     def __init__(

@@ -18,7 +18,6 @@ from controller.core.deployment import Record, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope
 from controller.core.inventory import Absences, Listing, Present, follow
 from controller.core.lifecycle import Phase
-from controller.core.orphans import Whose
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
 from controller.core.view import Probed, View
@@ -97,7 +96,7 @@ class Observer:
         policy, now = self._rules.policy, self._clock.now()
         unsettled = {Phase.DECLARED, Phase.REQUESTED, Phase.UNCERTAIN, Phase.STOP_REQUIRED}
         live = book.live()
-        if any(record.phase in unsettled for record in live) or book.owed() or _unrecorded(book):
+        if any(record.phase in unsettled for record in live) or book.owed() or book.unrecorded:
             return policy.listing_fast
         if now < self._fast_until:
             return policy.listing_fast
@@ -265,11 +264,6 @@ class Rules:
 
 class Wanted(Protocol):
     def __call__(self) -> bool: ...
-
-
-def _unrecorded(book: Book) -> bool:
-    """Is something of our owner there that no record holds?"""
-    return any(sighting.whose in {Whose.OURS, Whose.COPIED} for sighting in book.sightings.values())
 
 
 def rekeyed(listing: Listing, book: Book) -> Listing:

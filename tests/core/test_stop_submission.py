@@ -59,8 +59,16 @@ def test_a_stop_that_failed_before_our_restart_is_sent_again_without_its_backoff
     assert submit(owed, Sight(), times=restarted, now=ENDED + 3 * S) == SubmitStop()
     in_flight = replace(owed, stop_ended_at=ENDED + 3 * S)  # its end is told by the restart itself
     assert submit(in_flight, Sight(), times=restarted, now=ENDED + 3 * S) == SubmitStop()
-    again = replace(owed, stop_ended_at=ENDED + 3 * S + MS)
-    assert isinstance(submit(again, Sight(), times=restarted, now=ENDED + 5 * S), HoldStop)
+
+
+@pytest.mark.parametrize("answer", [StopAnswer.REFUSED, StopAnswer.UNKNOWN])
+def test_a_stop_that_fails_in_the_very_moment_of_the_restart_waits_out_its_backoff(answer: StopAnswer) -> None:
+    """Found by the simulation: sent and failed again and again, without time passing."""
+    restarted = replace(TIMES, restarted_at=ENDED)
+    again = answered(answer, stop_attempts=6, stop_submitted_at=ENDED)
+    assert submit(again, Sight(), times=restarted, now=ENDED) == HoldStop(
+        until=ENDED + 60 * S, why="asked; to be asked again"
+    )
 
 
 def test_a_restart_does_not_overrule_the_patience_that_the_provider_asked_for() -> None:

@@ -18,6 +18,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Final
 
+from tests.simulation.machine import fresh_store
 from tests.simulation.planted import plant
 from tests.simulation.run import Draft, Result, run
 
@@ -44,6 +45,7 @@ def play(seeds: Iterable[int], order: Order) -> Iterator[Result]:
     running: dict[int, Running] = {}
     context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory(prefix="gpuwarden-campaign-") as folder:
+        fresh_store(Path(folder) / "first.db", Path(folder))  # migrated here, once, and not by every child
         while waiting or running:
             while waiting and len(running) < order.jobs:
                 seed = waiting.pop()

@@ -18,15 +18,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from anyio._backends import _asyncio as backend
 
 BEGIN: Final = datetime(2026, 11, 29, 12, tzinfo=UTC)
-TURNS_WITHOUT_TIME: Final = 2_000_000
-"""So many callbacks in one instant are a program that turns in a circle."""
+TURNS_WITHOUT_TIME: Final = 50_000
+"""So many turns in one instant are a program that turns in a circle."""
+TIMERS_MANY: Final = 256
 KEPT: Final = 400
 _never_collected: "list[Kernel]" = []
 """A collector would close what is suspended, and that runs its `finally`. A campaign gives each run a process."""
@@ -96,12 +97,13 @@ class Loop(asyncio.BaseEventLoop):
         raise RuntimeError("no thread may be used in a simulation")
 
     def next_timer(self) -> float | None:
-        while self.timers and self.timers[0].cancelled():
-            heapq.heappop(self.timers)
-        if len(self.timers) > 256 and sum(timer.cancelled() for timer in self.timers) > len(self.timers) // 2:
-            self.timers[:] = [timer for timer in self.timers if not timer.cancelled()]
-            heapq.heapify(self.timers)
-        return self.timers[0].when() if self.timers else None
+        timers = self.timers
+        while timers and timers[0]._cancelled:  # type: ignore[attr-defined]  # asked at every step of the clock
+            heapq.heappop(timers)
+        if len(timers) > TIMERS_MANY and sum(timer.cancelled() for timer in timers) > len(timers) // 2:
+            timers[:] = [timer for timer in timers if not timer.cancelled()]
+            heapq.heapify(timers)
+        return timers[0]._when if timers else None  # type: ignore[attr-defined]
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Cancelled timers are dropped when they come up, or when most are."""
@@ -120,13 +122,15 @@ class Loop(asyncio.BaseEventLoop):
         self.waiting.clear()
         if len(batch) > 1:
             draw.shuffle(batch)
+        program = self.program
         asyncio._set_running_loop(self)
         try:
             for handle in batch:
-                self.program.count_down()
-                if not self.program.alive:
+                if program.dying:
+                    program.count_down()
+                if not program.alive:
                     break
-                if not handle.cancelled():
+                if not handle._cancelled:
                     handle._run()
         finally:
             asyncio._set_running_loop(None)
@@ -230,8 +234,12 @@ class Trace:
         self.length = 0
         self.sink: Callable[[Event], None] = lambda _: None
         """Gets every event as well: for whoever wants to read all of it."""
+        self.folder: str | None = None
+        """Of this run's files. Told as `RUN`: its name is another one each time."""
 
     def tell(self, event: Event) -> None:
+        if self.folder is not None and self.folder in event.what:
+            event = replace(event, what=event.what.replace(self.folder, "RUN"))
         self._digest.update(f"{event.at:.6f}|{event.who}|{event.what}\n".encode())
         self.last.append(event)
         self.length += 1
@@ -310,7 +318,7 @@ class Kernel:
         ready = [program for program in self._programs if program.loop.waiting and not program.stopped]
         if not ready:
             return False
-        chosen = ready[0] if len(ready) == 1 else ready[self._draw.randrange(len(ready))]
+        chosen = ready[0] if len(ready) == 1 else ready[int(self._draw.random() * len(ready))]
         chosen.loop.turn(self._draw)
         return True
 
@@ -343,15 +351,18 @@ class MachineClock:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.ahead = timedelta()
+        self._boot_at, self._boot = 0.0, timedelta()
 
     def now(self) -> datetime:
-        return self._kernel.now + self.ahead
+        return BEGIN + self.boot() + self.ahead
 
     def wall(self) -> datetime:
         return self.now()
 
     def boot(self) -> timedelta:
-        return timedelta(seconds=self._kernel.time)
+        if self._boot_at != self._kernel.time:
+            self._boot_at, self._boot = self._kernel.time, timedelta(seconds=self._kernel.time)
+        return self._boot
 
     def boot_id(self) -> str:
         return "boot"  # a machine is never started anew here

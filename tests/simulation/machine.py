@@ -117,7 +117,8 @@ _template: list[Path] = []
 
 def fresh_store(path: Path, scratch: Path) -> None:
     """A migrated file, migrated once."""
-    if not _template:
+    if not _template or not _template[0].exists():
+        _template.clear()
         made = scratch / "template" / "gpuwarden.db"
         prepare(made)
         _template.append(made)

@@ -82,6 +82,7 @@ class _Run:
     def __init__(self, folder: Path, seed: int, draft: Draft) -> None:
         self.seed, self.draft = seed, draft
         self.town = Town(folder, seed=seed, models=MODELS)
+        self.town.kernel.trace.folder = str(folder)
         self.audit = Audit(self.town)
         self.overdue = Overdue(self.audit)
         self.town.on_machine = self.audit.watch

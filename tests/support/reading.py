@@ -56,8 +56,9 @@ def _note(name: str, parts: frozenset[str]) -> None:
 
 
 def _copying() -> bool:
-    """`dataclasses.replace` reads every part and looks at none."""
-    return bool(sys._getframe(3).f_globals["__name__"] == "dataclasses")
+    """`dataclasses.replace` reads every part and looks at none; and whether we are at rest is told to all."""
+    caller = sys._getframe(3)
+    return caller.f_globals["__name__"] == "dataclasses" or caller.f_code.co_name == "at_rest"
 
 
 class Reads:
@@ -65,7 +66,10 @@ class Reads:
 
     def __init__(self) -> None:
         self.of: dict[str, set[str]] = defaultdict(set)
+        self.at_rest: dict[str, set[str]] = defaultdict(set)
+        """In passes at rest alone: then what a task looks at only while something is held is not told either."""
         self._looks: dict[str, set[str]] = {}
+        self._looks_held: dict[str, set[str]] = {}
 
     def watch(self, daemon: Daemon) -> None:
         """Before it runs."""
@@ -77,27 +81,37 @@ class Reads:
         view.publish = _unread_call(view.publish)  # type: ignore[method-assign]
         for runner in daemon.runners:
             task: Any = runner.task
-            self._watch_task(task)
+            self._watch_task(task, lambda: store.book.at_rest)
         for name in ("start", "stop"):
             setattr(daemon.executor, name, _unread_call(getattr(daemon.executor, name)))
 
-    def _watch_task(self, task: Informed) -> None:
+    def _watch_task(self, task: Informed, at_rest: Callable[[], bool]) -> None:
         self._looks[task.name] = {*task.looks_at.book, *task.looks_at.view}
-        task.run_pass = self._noted(task, task.run_pass)  # type: ignore[method-assign]
+        self._looks_held[task.name] = {*task.looks_at.view_held}
+        task.run_pass = self._noted(task, task.run_pass, at_rest)  # type: ignore[method-assign]
 
-    def _noted(self, task: Task, run_pass: Callable[[], Awaitable[datetime | None]]) -> Callable[[], Any]:
+    def _noted(
+        self, task: Task, run_pass: Callable[[], Awaitable[datetime | None]], at_rest: Callable[[], bool]
+    ) -> Callable[[], Any]:
         async def noted() -> datetime | None:
-            token = _reader.set((task.name, self.of[task.name]))
+            read: set[str] = set()
+            rested = at_rest()
+            token = _reader.set((task.name, read))
             try:
                 return await run_pass()
             finally:
                 _reader.reset(token)
+                self.of[task.name] |= read
+                if rested and at_rest():
+                    self.at_rest[task.name] |= read
 
         return noted
 
     def untold(self) -> set[tuple[str, str]]:
         """Task and part: read by a pass, and not what the task says it looks at."""
-        found = {(name, part) for name, parts in self.of.items() for part in parts - self._looks[name]}
+        told = self._looks
+        found = {(name, part) for name, parts in self.of.items() for part in parts - told[name] - self._looks_held[name]}
+        found |= {(name, part) for name, parts in self.at_rest.items() for part in parts - told[name]}
         return found - OWN
 
 
