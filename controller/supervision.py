@@ -48,6 +48,10 @@ class Wake:
         self._rung = True
         _release(self._waiter)
 
+    @property
+    def rung(self) -> bool:
+        return self._rung
+
     def heard(self) -> None:
         """The pass that begins now sees all that was rung for."""
         self._rung = False
@@ -219,6 +223,8 @@ class Runner:
     def news(self) -> None:
         """Something was committed or seen. Wakes the task, unless all it looks at is what its latest pass began with:
         that pass has already said when it wants to look again."""
+        if self.wake.rung:
+            return
         if self._looked_at is None or not all(map(is_, self.looks_at(), self._looked_at)):
             self.wake.ring()
 

@@ -31,8 +31,6 @@ class Board:
     """The last evidence line that `counts` holds."""
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Evidence lines since this run began, by event and reason."""
-    asked_at: float = float("-inf")
-    """When a start was last asked for, on the loop's clock."""
     _changed: anyio.Event = field(default_factory=anyio.Event)
     _grouped: tuple[Book, dict[str, list[Record]]] | None = None
 
@@ -78,24 +76,18 @@ class Closing:
         await self._event.wait()
 
 
-def never() -> float:
-    return float("inf")
-
-
 async def wait_until(
     seen: Callable[[], bool],
     *,
     board: Board,
     closing: Closing,
     limit: timedelta,
-    again: Callable[[], float] = never,
 ) -> None:
-    """Return when `seen`, when closing (which rings the board), or after `limit`. `again` is the loop's time of a look
-    without a ring."""
+    """Return when `seen`, when closing (which rings the board), or after `limit`."""
     deadline = anyio.current_time() + limit.total_seconds()
     while True:
         changed = board.changed
         if seen() or closing.is_set() or anyio.current_time() >= deadline:
             return
-        with anyio.CancelScope(deadline=min(deadline, again())):
+        with anyio.CancelScope(deadline=deadline):
             await changed.wait()

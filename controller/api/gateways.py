@@ -13,7 +13,7 @@ from controller.api.board import wait_until
 from controller.api.panel import Panel
 from controller.api.problems import Json, count_in, read_body, text_in, wait_in_query, whole_in_query
 from controller.api.reports import take_report
-from controller.api.starting import ask_for, next_look
+from controller.api.starting import ask_for
 from controller.api.streaming import read_leases, renew
 from controller.api.views import Routes, look
 
@@ -42,7 +42,6 @@ async def routes(panel: Panel, request: Request) -> Response:
             board=panel.board,
             closing=panel.closing,
             limit=timedelta(seconds=wait),
-            again=next_look(panel),
         )
     return JSONResponse(_routes(panel, seen))
 

@@ -21,6 +21,7 @@ from controller.store.stream_leases import StreamLeases
 from controller.store.wants import Wants
 from controller.supervision import Cell, Pulse
 
+Ring = Callable[..., None]
 IdleDecision = idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None
 
 
@@ -43,8 +44,8 @@ class Panel:
     pulses: Sequence[Pulse]
     started_at: datetime
     clock: Clock
-    ring: Callable[[], None]
-    """Let every task pass now."""
+    ring: Ring
+    """Let the named tasks pass now, or all."""
     refusal: Callable[[str], start.Refuse | None]
     """Why a wanted model is not started."""
     idle: Callable[[Record], IdleDecision]

@@ -111,7 +111,8 @@ class Book:
 
     @cached_property
     def unrecorded(self) -> bool:
-        """Is something of our owner there that no record holds?"""
+        """Is something there that we made and that no record holds? What another installation made, with our owner in a
+        copied config, is told and left alone: it makes nothing urgent."""
         return _any_ours(self.sightings)
 
     def memory(self, model: str) -> ModelMemory:
@@ -142,7 +143,7 @@ class Book:
 
 
 def _any_ours(sightings: Mapping[ResourceKey, Sighting]) -> bool:
-    return any(sighting.whose in {Whose.OURS, Whose.COPIED} for sighting in sightings.values())
+    return any(sighting.whose is Whose.OURS for sighting in sightings.values())
 
 
 def reasons_that_fail_a_start() -> frozenset[StopReason]:

@@ -118,10 +118,15 @@ class Daemon:
     def pulses(self) -> list[Pulse]:
         return [runner.pulse for runner in self.runners]
 
-    def ring(self) -> None:
-        """Let every task pass now."""
-        for runner in self.runners:
-            runner.wake.ring()
+    def ring(self, *names: str) -> None:
+        """Let these tasks pass now; without names, every one. Raises KeyError for a name that no task has."""
+        if not names:
+            for runner in self.runners:
+                runner.wake.ring()
+            return
+        by_name = {runner.task.name: runner for runner in self.runners}
+        for name in names:
+            by_name[name].wake.ring()
 
     def news(self) -> None:
         """Something was committed or seen: let each task pass that looks at it."""
@@ -333,9 +338,7 @@ def _runner(task: Informed, now: datetime, store: Store, view: Cell[View]) -> Ru
     pulse = Pulse(name=task.name, period=task.period, last_pass_at=now)
     lull = EVIDENCE_LULL if isinstance(task, EvidenceWriter) else timedelta(0)
     looks_at = partial(_parts, task.looks_at, store, view)
-    return Runner(
-        task=task, wake=Wake(), pulse=pulse, lull=lull, looks_at=looks_at, at_rest=lambda: store.book.at_rest
-    )
+    return Runner(task=task, wake=Wake(), pulse=pulse, lull=lull, looks_at=looks_at, at_rest=lambda: store.book.at_rest)
 
 
 def _parts(looks: Looks, store: Store, view: Cell[View]) -> tuple[object, ...]:

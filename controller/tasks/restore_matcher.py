@@ -47,7 +47,7 @@ class RestoreMatcher:
     period = timedelta(seconds=60)
     looks_at = Looks(
         book=("owner", "records", "creates", "obligations", "settled", "epoch_latest", "matching_since"),
-        view_held=("listing",),
+        view=("listing",),
     )
 
     def __init__(

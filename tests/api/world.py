@@ -76,8 +76,13 @@ class World:
         self.operator = DaemonClient(self.wire, "http://operators")
         self.gateway = DaemonClient(self.wire, "http://gateways")
 
-    def _ring(self) -> None:
+    def _ring(self, *_: str) -> None:
         self.rung += 1
+
+    def refuse(self, alias: str, refusal: start.Refuse) -> None:
+        """As the reconciler does: no commit, and it rings."""
+        self.refusals[alias] = refusal
+        self.panel.board.ring()
 
     def _waiting_for(self, duty: Obligation) -> str:
         return "a complete listing without it"

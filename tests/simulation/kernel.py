@@ -98,7 +98,7 @@ class Loop(asyncio.BaseEventLoop):
 
     def next_timer(self) -> float | None:
         timers = self.timers
-        while timers and timers[0]._cancelled:  # type: ignore[attr-defined]  # asked at every step of the clock
+        while timers and timers[0]._cancelled:  # asked at every step of the clock
             heapq.heappop(timers)
         if len(timers) > TIMERS_MANY and sum(timer.cancelled() for timer in timers) > len(timers) // 2:
             timers[:] = [timer for timer in timers if not timer.cancelled()]

@@ -9,10 +9,10 @@ the way, and with the choice to refuse.
 import asyncio
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from datetime import timedelta
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
-import anyio
 import httpx
 
 from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, TooLarge
@@ -39,11 +39,24 @@ class Signal:
             if not future.done():
                 future.set_result(None)
 
-    async def until(self, holds: Callable[[], Any]) -> None:
-        while not holds():
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            await future
+    async def until(self, holds: Callable[[], Any], *, within: timedelta | None = None) -> bool:
+        """Does it hold before the time is over? One timer for all of the wait: scopes cost several times as much."""
+        if holds():
+            return True
+        loop = asyncio.get_running_loop()
+        deadline = None if within is None else loop.time() + within.total_seconds()
+        timer = None if deadline is None else loop.call_at(deadline, self.ring)
+        try:
+            while not holds():
+                if deadline is not None and loop.time() >= deadline:
+                    return False
+                future = loop.create_future()
+                self._waiting.append(future)
+                await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return True
 
 
 class Exchange:
@@ -131,12 +144,15 @@ class Exchange:
 
     # The caller's side.
 
-    async def begun(self) -> None:
-        await self._signal.until(lambda: self.status or self.cut)
+    async def begun(self, *, within: timedelta | None = None) -> bool:
+        return await self._signal.until(lambda: self.status or self.cut, within=within)
 
-    async def piece(self) -> bytes | None:
+    async def moved(self, *, within: timedelta | None = None) -> bool:
+        """Is there a piece of the body to take, or its end?"""
+        return await self._signal.until(lambda: self.pieces or self.whole or self.cut, within=within)
+
+    def take(self) -> bytes | None:
         """The next piece of the body; `None` at its end or where it was cut."""
-        await self._signal.until(lambda: self.pieces or self.whole or self.cut)
         if not self.pieces:
             return None
         taken = self.pieces.pop(0)
@@ -204,7 +220,7 @@ Around = Callable[[Program, str], Awaitable[None]]
 
 async def _all(exchange: Exchange) -> list[bytes]:
     pieces: list[bytes] = []
-    while (piece := await exchange.piece()) is not None:
+    while await exchange.moved() and (piece := exchange.take()) is not None:
         pieces.append(piece)
     return pieces
 
@@ -268,11 +284,8 @@ class Answer:
 
     async def begun(self) -> None:
         limit = self._request.head_limit
-        try:
-            with anyio.fail_after(None if limit is None else limit.total_seconds()):
-                await self._exchange.begun()
-        except TimeoutError:
-            raise Overdue("no head") from None
+        if not await self._exchange.begun(within=limit):
+            raise Overdue("no head")
         if not self.status:
             raise Disconnected("cut before the head")
 
@@ -283,12 +296,9 @@ class Answer:
         return self
 
     async def __anext__(self) -> bytes:
-        limit = self._request.silence_limit
-        try:
-            with anyio.fail_after(None if limit is None else limit.total_seconds()):
-                piece = await self._exchange.piece()
-        except TimeoutError:
-            raise Overdue("silence", got_head=True) from None
+        if not await self._exchange.moved(within=self._request.silence_limit):
+            raise Overdue("silence", got_head=True)
+        piece = self._exchange.take()
         if piece is not None:
             return piece
         if self._exchange.cut:

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -149,7 +149,7 @@ STEPS: dict[str, Step] = {
 
 
 def shown(book: Book) -> dict[str, Any]:
-    return {name: getattr(book, name) for name in book.__slots__}
+    return {field.name: getattr(book, field.name) for field in fields(book)}
 
 
 def check_book(book: Book, epochs: list[int]) -> None:

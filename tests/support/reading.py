@@ -21,8 +21,10 @@ from controller.supervision import Informed, Task
 
 NO_NEWS: Final = frozenset({"mark", "scope"})
 """Time goes on by itself, and what account a store is for never changes."""
-OWN: Final = frozenset(("observer", field.name) for field in fields(View) if field.name != "judged")
-"""Published by the observer alone: nobody can have news of it for the observer."""
+OWN: Final = frozenset(
+    ("account_guard" if field.name == "judged" else "observer", field.name) for field in fields(View)
+)
+"""Published by this task alone: nobody can have news of it for the one who does."""
 
 _reader: ContextVar[tuple[str, set[str]] | None] = ContextVar("reader", default=None)
 _BOOK: Final = frozenset(field.name for field in fields(Book)) - NO_NEWS
@@ -110,7 +112,9 @@ class Reads:
     def untold(self) -> set[tuple[str, str]]:
         """Task and part: read by a pass, and not what the task says it looks at."""
         told = self._looks
-        found = {(name, part) for name, parts in self.of.items() for part in parts - told[name] - self._looks_held[name]}
+        found = {
+            (name, part) for name, parts in self.of.items() for part in parts - told[name] - self._looks_held[name]
+        }
         found |= {(name, part) for name, parts in self.at_rest.items() for part in parts - told[name]}
         return found - OWN
 

@@ -41,7 +41,7 @@ async def test_for_ten_minutes_after_a_start_it_lists_fast(bench: Bench) -> None
     assert await rhythm(bench, after_s=1, for_s=570) == 15
 
 
-@pytest.mark.parametrize("what", ["declared", "requested", "uncertain", "owed", "orphan", "copied"])
+@pytest.mark.parametrize("what", ["declared", "requested", "uncertain", "owed", "orphan"])
 @on_bench
 async def test_while_anything_is_open_it_lists_fast(bench: Bench, what: str) -> None:
     match what:
@@ -54,13 +54,14 @@ async def test_while_anything_is_open_it_lists_fast(bench: Bench, what: str) -> 
         case "owed":
             await bench.require_stop(await bench.serve())
         case _:
-            await sighted(bench, Whose(what.replace("orphan", "ours")))
+            await sighted(bench, Whose.OURS)
     assert await rhythm(bench, for_s=300) == 15
 
 
+@pytest.mark.parametrize("whose", [Whose.FOREIGN, Whose.COPIED])
 @on_bench
-async def test_a_foreign_resource_makes_no_hurry(bench: Bench) -> None:
-    await sighted(bench, Whose.FOREIGN)
+async def test_what_we_did_not_make_makes_no_hurry(bench: Bench, whose: Whose) -> None:
+    await sighted(bench, whose)
     assert await rhythm(bench) == 300
 
 

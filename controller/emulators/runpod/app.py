@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import lru_cache
 from typing import Any, Final
 
 import anyio
@@ -140,7 +141,12 @@ def _discard(_: Answer) -> None:
 
 
 def _date(emulator: Emulator) -> str:
-    return formatdate(emulator.now() + emulator.settings.clock_offset_seconds, usegmt=True)
+    return _date_of(int(emulator.now() + emulator.settings.clock_offset_seconds))
+
+
+@lru_cache(maxsize=8)
+def _date_of(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
 def _api_headers(emulator: Emulator, request_id: str) -> Headers:

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from controller.emulators.runpod.pods import Pod
@@ -76,13 +77,22 @@ def _from_args(args: str) -> tuple[list[str], list[str]]:
 def read_launch(pod: Pod, secrets: Mapping[str, str] | None) -> Launch | None:
     """The model server this pod runs, or None if it runs none that we know."""
     entrypoint, cmd = command(pod)
-    words = [part for word in (*entrypoint, *cmd) for part in _parts(word)]
     env = resolve(pod.env, secrets)
-    kind = _kind(pod.image, words)
+    return _read(pod.image, tuple(entrypoint), tuple(cmd), tuple(sorted(env.items())))
+
+
+@lru_cache(maxsize=64)
+def _read(
+    image: str, entrypoint: tuple[str, ...], cmd: tuple[str, ...], variables: tuple[tuple[str, str], ...]
+) -> Launch | None:
+    """Asked at every request, and a container is what it was."""
+    words = [part for word in (*entrypoint, *cmd) for part in _parts(word)]
+    env = dict(variables)
+    kind = _kind(image, words)
     if kind == "vllm":
-        return _vllm(_after(words, "serve"), env, front=_front(entrypoint, cmd, "vllm"))
+        return _vllm(_after(words, "serve"), env, front=_front(list(entrypoint), list(cmd), "vllm"))
     if kind == "llama":
-        return _llama(words, env, front=_front(entrypoint, cmd, "llama"))
+        return _llama(words, env, front=_front(list(entrypoint), list(cmd), "llama"))
     return None
 
 

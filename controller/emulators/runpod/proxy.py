@@ -94,7 +94,9 @@ class _Watched:
         return self._inner.started
 
     def byte_came(self) -> None:
-        self.scope.deadline = anyio.current_time() + SILENCE_SECONDS
+        deadline = anyio.current_time() + SILENCE_SECONDS
+        if self.scope.deadline != deadline:
+            self.scope.deadline = deadline
 
     async def start(self, status: int, headers: Headers) -> None:
         self.byte_came()
