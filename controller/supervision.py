@@ -11,9 +11,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
-from operator import attrgetter, is_
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -117,9 +115,13 @@ def never() -> bool:
     return False
 
 
-def anything() -> tuple[object, ...]:
-    """What a task looks at that does not say: never the same as before."""
-    return (object(),)
+def nothing() -> object:
+    return None
+
+
+def any_news(_: object, __: object) -> bool:
+    """What concerns a task that does not say what it looks at."""
+    return True
 
 
 class Restful(Protocol):
@@ -145,18 +147,29 @@ class Looks:
     view_held: tuple[str, ...] = ()
     """Of the view, what decides nothing while nothing on record could bill."""
 
-    def parts(self, book: Restful, view: object) -> tuple[object, ...]:
-        at_rest = book.at_rest
-        seen = self.view if at_rest else self.view + self.view_held
-        return (at_rest, *_all_of(self.book)(book), *_all_of(seen)(view))
+    def differ(self, former: "Moment", latter: "Moment") -> bool:
+        """Is anything of it another than it was?"""
+        (book, view), (book_now, view_now) = former, latter
+        at_rest = book_now.at_rest
+        if book.at_rest is not at_rest:
+            return True
+        if book is not book_now and _other(self.book, book, book_now):
+            return True
+        if view is view_now:
+            return False
+        return _other(self.view, view, view_now) or (not at_rest and _other(self.view_held, view, view_now))
 
 
-@cache
-def _all_of(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
+Moment = tuple[Restful, object]
+"""What is on record, and what was seen."""
+
+
+def _other(names: tuple[str, ...], former: object, latter: object) -> bool:
     """Each task asks at each commit and each look."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda holder: tuple(getattr(holder, name) for name in names)
+    for name in names:  # noqa: SIM110 - a generator costs twice as much
+        if getattr(former, name) is not getattr(latter, name):
+            return True
+    return False
 
 
 class Informed(Task, Protocol):
@@ -204,16 +217,18 @@ class Runner:
     on_failure: Callable[[str, str], None] = field(default=lambda name, problem: None)
     lull: timedelta = timedelta(0)
     """A pass begins so long after its wake-up: a burst of them is one pass, and what is more urgent goes first."""
-    looks_at: Callable[[], tuple[object, ...]] = anything
-    """All that a pass decides on and that news may change, as values that are replaced and never changed."""
+    moment: Callable[[], Any] = nothing
+    """What passes look at, as of now: values that are replaced and never changed."""
+    differ: Callable[[Any, Any], bool] = any_news
+    """Do two moments differ in what this task decides on?"""
     at_rest: Callable[[], bool] = never
     """Is there nothing on record that could bill?"""
-    _looked_at: tuple[object, ...] | None = None
-    """What it was when the latest pass began; `None`: that pass failed, or there was none yet."""
+    _looked_at: tuple[Any] | None = None
+    """The moment in which the latest pass began; `None`: that pass failed, or there was none yet."""
 
     def begin(self, now: datetime) -> None:
         """A pass begins: whatever is replaced from now on, it may not have seen."""
-        self._looked_at = self.looks_at()
+        self._looked_at = (self.moment(),)
         self.pulse.counted_from = now
 
     def forget(self) -> None:
@@ -223,9 +238,7 @@ class Runner:
     def news(self) -> None:
         """Something was committed or seen. Wakes the task, unless all it looks at is what its latest pass began with:
         that pass has already said when it wants to look again."""
-        if self.wake.rung:
-            return
-        if self._looked_at is None or not all(map(is_, self.looks_at(), self._looked_at)):
+        if not self.wake.rung and (self._looked_at is None or self.differ(self._looked_at[0], self.moment())):
             self.wake.ring()
 
 

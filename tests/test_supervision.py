@@ -10,90 +10,20 @@ import anyio
 import pytest
 
 from controller.store.errors import StoreTaken, StoreUnwritable
-from controller.supervision import Cell, GaveUp, Pulse, Runner, Wake, contained, for_each, keep_running
+from controller.supervision import Cell, GaveUp, Pulse, contained, for_each, keep_running
 from tests.support.loop_clock import BEGIN, LoopClock
+from tests.support.passing import Passes, S, at, fail, kept_running, runner_of
 from tests.support.virtual_time import run_virtual
-
-S = timedelta(seconds=1)
-
-
-class Passes:
-    """A task that does what was scripted for each pass, and writes down when each began."""
-
-    name = "passes"
-    period = 60 * S
-
-    def __init__(self, *script: Callable[[], Awaitable[datetime | None]]) -> None:
-        self._script = list(script)
-        self.began_s: list[float] = []
-
-    async def run_pass(self) -> datetime | None:
-        self.began_s.append(anyio.current_time())
-        return await self._script.pop(0)() if self._script else None
-
-
-async def fail() -> datetime | None:
-    raise RuntimeError("scripted")
 
 
 async def stray_cancel() -> datetime | None:
     raise asyncio.CancelledError
 
 
-def at(second: float) -> Callable[[], Awaitable[datetime | None]]:
-    async def passed() -> datetime | None:
-        return BEGIN + second * S
-
-    return passed
-
-
-def runner_of(task: Passes) -> Runner:
-    return Runner(task=task, wake=Wake(), pulse=Pulse(name=task.name, period=task.period, last_pass_at=BEGIN))
-
-
-def kept_running(task: Passes, *, for_s: float, failures_max: int = 8) -> Runner:
-    """Run it on virtual time for so long."""
-    runners: list[Runner] = []
-
-    async def main() -> None:
-        runners.append(runner_of(task))
-        with anyio.move_on_after(for_s):
-            await keep_running(runners[0], clock=LoopClock(), failures_max=failures_max)
-
-    run_virtual(main)
-    return runners[0]
-
-
 def test_a_pass_comes_at_its_deadline_and_no_later_than_the_period() -> None:
     task = Passes(at(10), at(500))
     kept_running(task, for_s=100)
     assert task.began_s == pytest.approx([0, 10, 70])
-
-
-@pytest.mark.parametrize(
-    ("until", "began_s"), [(None, [0, 300]), (120.0, [0, 120, 420]), (500.0, [0, 300])], ids=["none", "nearer", "later"]
-)
-def test_at_rest_a_pass_comes_at_its_deadline_and_no_later_than_five_periods(
-    until: float | None, began_s: list[float]
-) -> None:
-    task = Passes(*([] if until is None else [at(until)]))
-    runners: list[Runner] = []
-
-    async def main() -> None:
-        runners.append(runner_of(task))
-        runners[0].at_rest = lambda: True
-        with anyio.move_on_after(450):
-            await keep_running(runners[0], clock=LoopClock(), failures_max=8)
-
-    run_virtual(main)
-    assert task.began_s == pytest.approx(began_s)
-
-
-@pytest.mark.parametrize(("after_s", "silent"), [(420, False), (420.001, True)])
-def test_a_task_that_means_to_rest_is_silent_only_after_its_rest(after_s: float, silent: bool) -> None:
-    pulse = Pulse(name="x", period=60 * S, last_pass_at=BEGIN)
-    pulse.rests(300 * S)
-    assert pulse.silent(BEGIN + after_s * S) is silent
 
 
 def test_a_deadline_in_the_past_is_met_at_once_and_is_no_busy_loop() -> None:
@@ -336,90 +266,3 @@ def test_a_published_value_rings_everybody() -> None:
     cell.on_change(lambda: rings.__setitem__(1, cell.value))
     cell.publish(2)
     assert rings == [2, 2]
-
-
-class Board:
-    """What a task looks at, as one that can be replaced."""
-
-    def __init__(self) -> None:
-        self.part: object = object()
-
-
-def informed(board: Board, task: Passes) -> Runner:
-    runner = runner_of(task)
-    runner.looks_at = lambda: (board.part,)
-    return runner
-
-
-@pytest.mark.parametrize(("replaced", "began_s"), [(False, [0]), (True, [0, 7])])
-def test_news_wakes_only_who_looks_at_what_was_replaced(replaced: bool, began_s: list[float]) -> None:
-    board, task = Board(), Passes()
-
-    async def main() -> None:
-        runner = informed(board, task)
-        async with anyio.create_task_group() as group:
-            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
-            await anyio.sleep(7)
-            if replaced:
-                board.part = object()
-            runner.news()
-            await anyio.sleep(7)
-            group.cancel_scope.cancel()
-
-    run_virtual(main)
-    assert task.began_s == pytest.approx(began_s)
-
-
-def test_news_in_the_midst_of_a_pass_is_not_lost() -> None:
-    """The pass may have read the part before it was replaced."""
-    board = Board()
-
-    async def overtaken() -> datetime | None:
-        await anyio.sleep(1)
-        board.part = object()
-        runner.news()
-        await anyio.sleep(1)
-        return None
-
-    task = Passes(overtaken)
-    runner = informed(board, task)
-
-    async def main() -> None:
-        with anyio.move_on_after(30):
-            await keep_running(runner, clock=LoopClock(), failures_max=8)
-
-    run_virtual(main)
-    assert task.began_s == pytest.approx([0, 2])
-
-
-def test_after_a_failed_pass_any_news_counts() -> None:
-    """Nobody knows what a pass that failed half way had done with what it saw."""
-    board, task = Board(), Passes(fail)
-
-    async def main() -> None:
-        runner = informed(board, task)
-        async with anyio.create_task_group() as group:
-            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
-            await anyio.sleep(0.5)
-            runner.news()
-            await anyio.sleep(7)
-            group.cancel_scope.cancel()
-
-    run_virtual(main)
-    assert task.began_s == pytest.approx([0, 1, 1])
-
-
-def test_who_does_not_say_what_it_looks_at_is_woken_by_all_news() -> None:
-    task = Passes()
-
-    async def main() -> None:
-        runner = runner_of(task)
-        async with anyio.create_task_group() as group:
-            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
-            await anyio.sleep(7)
-            runner.news()
-            await anyio.sleep(7)
-            group.cancel_scope.cancel()
-
-    run_virtual(main)
-    assert task.began_s == pytest.approx([0, 7])

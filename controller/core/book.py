@@ -104,7 +104,7 @@ class Book:
         without a record."""
         return not (
             self.matching_since is not None
-            or any(record.phase in LIVE for record in self.records.values())
+            or self._live
             or any(duty.open for duty in self.obligations.values())
             or _any_ours(self.sightings)
         )
@@ -120,12 +120,15 @@ class Book:
 
     def live(self, model: str | None = None) -> tuple[Record, ...]:
         """Deployments that occupy a slot, in order of declaration."""
-        found = (r for r in self.records.values() if r.phase in LIVE and model in {None, r.model})
+        return self._live if model is None else tuple(record for record in self._live if record.model == model)
+
+    @cached_property
+    def _live(self) -> tuple[Record, ...]:
+        found = (record for record in self.records.values() if record.phase in LIVE)
         return tuple(sorted(found, key=lambda record: (record.declared_at, record.id)))
 
     def occupant(self, model: str, slot: int) -> Record | None:
-        there = (r for r in self.records.values() if r.phase in LIVE and r.model == model and r.slot == slot)
-        return next(there, None)
+        return next((record for record in self._live if record.model == model and record.slot == slot), None)
 
     def duties(self, deployment: DeploymentId) -> tuple[Obligation, ...]:
         """Its open obligations."""

@@ -34,7 +34,7 @@ from controller.store.elapsed import Ceilings
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.wants import Wants
-from controller.supervision import Cell, Informed, Looks, Pulse, Runner, Wake, keep_running
+from controller.supervision import Cell, Informed, Pulse, Runner, Wake, keep_running
 from controller.tasks.account_guard import AccountGuard
 from controller.tasks.clock_keeper import ClockKeeper
 from controller.tasks.crash_loop_detector import CrashLoopDetector
@@ -337,9 +337,12 @@ def _charter(wiring: Wiring) -> Charter:
 def _runner(task: Informed, now: datetime, store: Store, view: Cell[View]) -> Runner:
     pulse = Pulse(name=task.name, period=task.period, last_pass_at=now)
     lull = EVIDENCE_LULL if isinstance(task, EvidenceWriter) else timedelta(0)
-    looks_at = partial(_parts, task.looks_at, store, view)
-    return Runner(task=task, wake=Wake(), pulse=pulse, lull=lull, looks_at=looks_at, at_rest=lambda: store.book.at_rest)
-
-
-def _parts(looks: Looks, store: Store, view: Cell[View]) -> tuple[object, ...]:
-    return looks.parts(store.book, view.value)
+    return Runner(
+        task=task,
+        wake=Wake(),
+        pulse=pulse,
+        lull=lull,
+        moment=lambda: (store.book, view.value),
+        differ=lambda former, latter: task.looks_at.differ(former, latter),
+        at_rest=lambda: store.book.at_rest,
+    )

@@ -5,9 +5,10 @@ servers and asks for prices, each in its own rhythm, and publishes what it saw. 
 failed look leaves what was seen before, with the instant at which it was seen.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Protocol
 
 import anyio
@@ -79,13 +80,18 @@ class Observer:
     async def run_pass(self) -> datetime | None:
         """Do every look that is due, side by side; return when the next one is."""
         now, book = self._clock.now(), self._store.book
-        async with anyio.create_task_group() as group:
-            if now >= self._listing_due(book):
-                group.start_soon(self._list, book)
-            if self._prices_due(now):
-                group.start_soon(self._read_prices)
-            for record, seen in self._to_probe(book, now):
-                group.start_soon(self._probe, record, seen)
+        looks: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        if now >= self._listing_due(book):
+            looks.append(partial(self._list, book))
+        if self._prices_due(now):
+            looks.append(self._read_prices)
+        looks += [partial(self._probe, record, seen) for record, seen in self._to_probe(book, now)]
+        if len(looks) == 1:
+            await looks[0]()
+        else:
+            async with anyio.create_task_group() as group:
+                for look in looks:
+                    group.start_soon(look)
         return self._next_look(self._store.book)
 
     # Listings
@@ -169,6 +175,8 @@ class Observer:
             and duty.key is not None
             and ((listing.complete and duty.key not in seen) or duty.stop_ended_at is not None)
         ]
+        if not doubtful:
+            return
         limiter = anyio.CapacityLimiter(CALLS_AT_ONCE)
         async with anyio.create_task_group() as group:
             for key in doubtful:

@@ -26,6 +26,9 @@ OWN: Final = frozenset(
 )
 """Published by this task alone: nobody can have news of it for the one who does."""
 
+_KEPT: Final = {"_live": "records", "unrecorded": "sightings"}
+"""What a book works out once, and of which part."""
+
 _reader: ContextVar[tuple[str, set[str]] | None] = ContextVar("reader", default=None)
 _BOOK: Final = frozenset(field.name for field in fields(Book)) - NO_NEWS
 _VIEW: Final = frozenset(field.name for field in fields(View))
@@ -37,7 +40,7 @@ class ReadBook(Book):
     __slots__ = ()
 
     def __getattribute__(self, name: str) -> Any:
-        _note(name, _BOOK)
+        _note(_KEPT.get(name, name), _BOOK)
         return super().__getattribute__(name)
 
 
@@ -58,9 +61,10 @@ def _note(name: str, parts: frozenset[str]) -> None:
 
 
 def _copying() -> bool:
-    """`dataclasses.replace` reads every part and looks at none; and whether we are at rest is told to all."""
+    """`dataclasses.replace` reads every part and looks at none; whether we are at rest is told to all; and what a book
+    keeps of a part was noted when it was asked for."""
     caller = sys._getframe(3)
-    return caller.f_globals["__name__"] == "dataclasses" or caller.f_code.co_name == "at_rest"
+    return caller.f_globals["__name__"] == "dataclasses" or caller.f_code.co_name in {"at_rest", *_KEPT}
 
 
 class Reads:

@@ -1,0 +1,169 @@
+"""Does a task sleep on while nothing concerns it, and never through what does?"""
+
+from datetime import datetime
+from functools import partial
+
+import anyio
+import pytest
+
+from controller.supervision import Looks, Pulse, Runner, keep_running
+from tests.support.loop_clock import BEGIN, LoopClock
+from tests.support.passing import Passes, S, at, fail, runner_of
+from tests.support.virtual_time import run_virtual
+
+
+@pytest.mark.parametrize(
+    ("until", "began_s"), [(None, [0, 300]), (120.0, [0, 120, 420]), (500.0, [0, 300])], ids=["none", "nearer", "later"]
+)
+def test_at_rest_a_pass_comes_at_its_deadline_and_no_later_than_five_periods(
+    until: float | None, began_s: list[float]
+) -> None:
+    task = Passes(*([] if until is None else [at(until)]))
+    runners: list[Runner] = []
+
+    async def main() -> None:
+        runners.append(runner_of(task))
+        runners[0].at_rest = lambda: True
+        with anyio.move_on_after(450):
+            await keep_running(runners[0], clock=LoopClock(), failures_max=8)
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx(began_s)
+
+
+@pytest.mark.parametrize(("after_s", "silent"), [(420, False), (420.001, True)])
+def test_a_task_that_means_to_rest_is_silent_only_after_its_rest(after_s: float, silent: bool) -> None:
+    pulse = Pulse(name="x", period=60 * S, last_pass_at=BEGIN)
+    pulse.rests(300 * S)
+    assert pulse.silent(BEGIN + after_s * S) is silent
+
+
+class Board:
+    """What a task looks at, as one that can be replaced."""
+
+    def __init__(self) -> None:
+        self.part: object = object()
+
+
+def informed(board: Board, task: Passes) -> Runner:
+    runner = runner_of(task)
+    runner.moment = lambda: board.part
+    runner.differ = lambda former, latter: former is not latter
+    return runner
+
+
+@pytest.mark.parametrize(("replaced", "began_s"), [(False, [0]), (True, [0, 7])])
+def test_news_wakes_only_who_looks_at_what_was_replaced(replaced: bool, began_s: list[float]) -> None:
+    board, task = Board(), Passes()
+
+    async def main() -> None:
+        runner = informed(board, task)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            await anyio.sleep(7)
+            if replaced:
+                board.part = object()
+            runner.news()
+            await anyio.sleep(7)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx(began_s)
+
+
+def test_news_in_the_midst_of_a_pass_is_not_lost() -> None:
+    """The pass may have read the part before it was replaced."""
+    board = Board()
+
+    async def overtaken() -> datetime | None:
+        await anyio.sleep(1)
+        board.part = object()
+        runner.news()
+        await anyio.sleep(1)
+        return None
+
+    task = Passes(overtaken)
+    runner = informed(board, task)
+
+    async def main() -> None:
+        with anyio.move_on_after(30):
+            await keep_running(runner, clock=LoopClock(), failures_max=8)
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx([0, 2])
+
+
+def test_after_a_failed_pass_any_news_counts() -> None:
+    """Nobody knows what a pass that failed half way had done with what it saw."""
+    board, task = Board(), Passes(fail)
+
+    async def main() -> None:
+        runner = informed(board, task)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            await anyio.sleep(0.5)
+            runner.news()
+            await anyio.sleep(7)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx([0, 1, 1])
+
+
+def test_who_does_not_say_what_it_looks_at_is_woken_by_all_news() -> None:
+    task = Passes()
+
+    async def main() -> None:
+        runner = runner_of(task)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            await anyio.sleep(7)
+            runner.news()
+            await anyio.sleep(7)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert task.began_s == pytest.approx([0, 7])
+
+
+class Record:
+    """A moment of what is on record."""
+
+    def __init__(self, part: object, *, at_rest: bool) -> None:
+        self.part, self.at_rest, self.else_ = part, at_rest, object()
+
+
+class Sight:
+    """A moment of what was seen."""
+
+    def __init__(self, always: object, held: object) -> None:
+        self.always, self.held, self.else_ = always, held, object()
+
+
+LOOKS = Looks(book=("part",), view=("always",), view_held=("held",))
+
+
+@pytest.mark.parametrize(
+    ("changed", "at_rest", "differs"),
+    [
+        ("else", False, False),
+        ("part", False, True),
+        ("part", True, True),
+        ("always", False, True),
+        ("always", True, True),
+        ("held", False, True),
+        ("held", True, False),
+        ("rest", True, True),
+        ("rest", False, True),
+    ],
+)
+def test_what_a_task_looks_at_is_news_and_a_rest_that_begins_or_ends(
+    changed: str, at_rest: bool, differs: bool
+) -> None:
+    part, always, held = object(), object(), object()
+    former = (Record(part, at_rest=at_rest), Sight(always, held))
+    latter = (
+        Record(object() if changed == "part" else part, at_rest=at_rest is not (changed == "rest")),
+        Sight(object() if changed == "always" else always, object() if changed == "held" else held),
+    )
+    assert LOOKS.differ(former, latter) is differs
