@@ -17,6 +17,7 @@ from controller.core.identity import DeploymentId
 from controller.core.lifecycle import LIVE, Phase
 from controller.core.restoration import newer
 from controller.store import deployments
+from controller.store.errors import StoreUnwritable
 from controller.store.stream_leases import StreamLease
 from controller.store.transaction import Tx
 
@@ -81,13 +82,21 @@ def _merged(one: Stated, other: Stated) -> Stated:
 
 
 async def renew(panel: Panel, gateway: str, stated: Sequence[Stated]) -> Json:
-    """Take a gateway's whole list in. Raises StoreUnwritable where something had to be granted."""
+    """Take a gateway's whole list in. Raises StoreUnwritable where something had to be granted; what is open counts all
+    the same, for the gateway serves on: only the newcomers have no grant."""
     before = panel.stream_leases.of(gateway, now=panel.now)
     _note_strange(panel, gateway, stated)
     verdict = judge(panel.book.records, stated, before)
     bytes_moved = _bytes_to_store(panel, stated, before)
-    if bytes_moved or any(name not in before for name in verdict.granted):
-        verdict = await panel.store.write(lambda tx: _renew_in(tx, panel, gateway, stated, bytes_moved))
+    new = any(name not in before for name in verdict.granted)
+    if bytes_moved or new:
+        try:
+            verdict = await panel.store.write(lambda tx: _renew_in(tx, panel, gateway, stated, bytes_moved))
+        except StoreUnwritable:
+            verdict = judge(panel.book.records, stated, before)
+            panel.stream_leases.put(gateway, verdict.counted, now=panel.now)
+            if new:
+                raise
     else:
         panel.stream_leases.put(gateway, verdict.counted, now=panel.now)
     if _ended_use(before, verdict):

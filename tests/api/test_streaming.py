@@ -170,18 +170,34 @@ async def test_the_end_of_the_last_open_request_wakes_the_tasks(house: World) ->
     assert house.rung == rung + 1
 
 
-async def test_a_lease_that_cannot_be_written_is_a_503_and_not_counted(
+async def test_a_lease_that_cannot_be_written_is_a_503_and_counted_all_the_same(
     house: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its gateway serves on: an idle stop that came first when the disk takes writes again would cut it off."""
     await house.serve()
-
-    async def fail(work: object) -> None:
-        raise StoreUnwritable("disk full")
-
     monkeypatch.setattr(house.store, "write", fail)
     with pytest.raises(Problem) as caught:
         await house.lease(house.streams())
     assert (caught.value.status, caught.value.code) == (503, "store_unavailable")
+    assert house.open_requests() == 1
+
+
+async def test_a_renewal_whose_last_byte_cannot_be_written_is_a_renewal(
+    house: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulation: while the store was locked, leases of long streams lapsed."""
+    await house.serve()
+    await house.lease(house.streams())
+    monkeypatch.setattr(house.store, "write", fail)
+    for _ in range(7):
+        house.clock.advance(timedelta(seconds=10))
+        assert await house.lease(house.streams(bytes_seen=True)) == ({"qwen-1"}, set())
+    assert house.open_requests() == 1
+    assert house.panel.stream_leases.last_byte_at(QWEN) == house.clock.now()
+
+
+async def fail(work: object) -> None:
+    raise StoreUnwritable("disk full")
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from typing import Any, Final
 from controller.emulators.exchange import Request
 from controller.emulators.runpod.emulator import Call
 from controller.emulators.runpod.pods import Pod
-from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, WORDLESS
+from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, UNTROUBLED, WORDLESS
 from tests.simulation.kernel import Program
 from tests.simulation.machine import Machine
 from tests.simulation.told import Duty, Line, Told
-from tests.simulation.town import OWNER, Town
+from tests.simulation.town import OWNER, SECRETS, Town
 from tests.simulation.use import use_of, watch
 from tests.simulation.wires import CALLER
 
@@ -27,6 +27,7 @@ LIE_LASTS_S: Final = 900.0
 ON_ITS_WAY_S: Final = 31.0
 IDLE_AFTER_S: Final = 300.0
 SLACK_S: Final = 60.0
+AT_ONCE_S: Final = 5.0
 SHORTENED_S: Final = 45.0
 """What `model-changed` makes of the idle time, with some room."""
 AGES_S: Final = {"startup-deadline": 840.0, "lifetime-exceeded": 7 * 86400.0 - 60.0}
@@ -91,6 +92,8 @@ class Audit:
 
     def _create_called(self, machine: Machine, who: str, request: Request) -> None:
         env = json.loads(request.body)["env"]
+        if any(secret.encode() in request.body for secret in SECRETS):
+            self.violated(7, f"a secret is in the create of {env['GPUWARDEN_REQUEST']}")
         asked, told = env["GPUWARDEN_REQUEST"], self.told[machine.name]
         self.numbers["creates"] += 1
         self.creates[asked] += 1
@@ -201,6 +204,8 @@ class Audit:
             self._discharged(told.duties[line["obligation"]], line["evidence"])
         elif event == "obligation.due":
             self._due(told.duties[line["obligation"]])
+        elif event == "stop.submitted":
+            self._stopped(told.duties[line["obligation"]])
 
     def _voided(self, duty: Duty) -> None:
         request = duty.request or ""
@@ -234,6 +239,14 @@ class Audit:
         elif reason in AGES_S and not self._old_enough(duty, AGES_S[reason]):
             self.numbers["false stops"] += 1
             self.violated(0, f"{duty.pod} is stopped for {reason} too early")
+
+    def _stopped(self, duty: Duty) -> None:
+        """What nobody uses is not drained: with nothing in the way its stop is sent in the moment it is due."""
+        now = self.town.kernel.time
+        if duty.stops != 1 or duty.reason != "idle" or duty.due is None or now - duty.due <= AT_ONCE_S:
+            return
+        if not self.town.staged.touching(UNTROUBLED, duty.due - LIE_LASTS_S, now):
+            self.violated(10, f"the stop of {duty.pod} is sent {now - duty.due:.0f} s after it was due")
 
     def _justified(self, duty: Duty, kinds: frozenset[str]) -> bool:
         life, now = self.lives.get(duty.pod or ""), self.town.kernel.time

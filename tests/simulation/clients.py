@@ -10,7 +10,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import anyio
@@ -43,6 +43,8 @@ STANDARD: Final = Rhythm(
     gap=(40, 500),
     ways={"plain": 4, "stream": 3, "abort": 2, "told": 2, "burst": 1, "long": 0.3},
 )
+CALM: Final = replace(STANDARD, lull=(12 * 3600, 72 * 3600))
+"""A box that is asked for a few hours a week."""
 BUSIEST: Final = Rhythm(
     lull=(300, 3600),
     busy=(1800, 6 * 3600),

@@ -13,7 +13,7 @@ LYING: Final = frozenset(
         "listing-lags",
         "read-lags",
         "read-denied",
-        "account-swapped",
+        "account-claimed",
         "pod-odd-status",
         "pod-cloned",
         "pod-migrated",
@@ -44,9 +44,6 @@ OUT_OF_REACH: Final = frozenset(
         "delete-conflict",
         "delete-refused",
         "delete-error",
-        "delete-ignored",
-        "delete-late",
-        "delete-lost",
         "read-spoilt",
         "read-denied",
         "suspend",
@@ -56,6 +53,24 @@ OUT_OF_REACH: Final = frozenset(
     }
 )
 """While such a trouble lasts, nobody can ask for a stop in time, or the daemon may not (invariants 9 and 10)."""
+
+UNTROUBLED: Final = OUT_OF_REACH | frozenset(
+    {
+        "daemon-crash",
+        "daemon-killed",
+        "daemon-restart",
+        "store-restored",
+        "delete-ignored",
+        "delete-late",
+        "delete-lost",
+        "delete-spoilt",
+        "copied-config",
+        "young-unseen",
+        "outage-hang",
+        "proxy-out",
+    }
+)
+"""Without any of these, nothing keeps a stop from being sent in the moment in which it is due."""
 
 BLIND_S: Final = 900.0
 """After an outage: a listing every 300 s at most where nothing is known to be alive, and Retry-After may be long."""
@@ -77,6 +92,7 @@ UNSURE: Final = frozenset(
         "network-out",
         "create-lost",
         "create-lost-made",
+        "create-error-made",
         "create-late",
         "create-malformed",
         "create-ignored",
@@ -126,8 +142,10 @@ JUSTIFY: Final[dict[str, frozenset[str]]] = {
     "model-removed": frozenset({"model-removed", "config-emptied", "config-broken"}),
     "replaced": frozenset({"model-changed"}),
     "ambiguous-mutation": UNSURE,
-    "orphan": UNSURE | LYING | {"copied-config", "account-swapped", "env-hidden", "listing-doubled"},
-    "reappeared": UNSURE | LYING | {"stop-lags", "stop-confirmed", "copied-config", "account-claimed"},
+    "orphan": UNSURE | LYING | {"copied-config", "account-swapped", "env-hidden", "listing-doubled", "young-unseen"},
+    "reappeared": UNSURE
+    | LYING
+    | {"account-swapped", "stop-lags", "stop-confirmed", "copied-config", "account-claimed"},
     "lease-expired": frozenset(),
     "ownership-lost": frozenset(),
 }

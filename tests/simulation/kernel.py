@@ -25,7 +25,7 @@ from typing import Any, Final
 from anyio._backends import _asyncio as backend
 
 BEGIN: Final = datetime(2026, 11, 29, 12, tzinfo=UTC)
-TURNS_WITHOUT_TIME: Final = 50_000
+TURNS_WITHOUT_TIME: Final = 20_000
 """So many turns in one instant are a program that turns in a circle."""
 TIMERS_MANY: Final = 256
 KEPT: Final = 400

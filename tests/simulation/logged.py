@@ -1,4 +1,4 @@
-"""What does the daemon's log say that nobody may overlook?
+"""What does the daemon's log say that nobody may overlook, and does it keep secrets?
 
 A task or a call that failed with anything but a disk that takes no writes, or a store that another daemon took over, is
 a fault of ours, even where supervision contains it. Log lines go nowhere; these two are kept with the program that
@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import structlog
 
+from tests.simulation.town import SECRETS
+
 CONTAINED: Final = frozenset({"pass_failed", "work_failed"})
 PASSING: Final = ("StoreUnwritable", "StoreUnreadable", "StoreTaken")
 
@@ -22,13 +24,20 @@ def keep_failures() -> None:
 
 
 def _keep(_: Any, __: str, event: MutableMapping[str, Any]) -> Any:
+    said = repr(event)
+    if any(secret in said for secret in SECRETS):
+        _note(f"a secret is in a log line: {event['event']}")
     if event["event"] in CONTAINED:
         text = str(event.get("error", ""))
         if not excused(text):
-            program = getattr(asyncio.get_running_loop(), "program", None)
-            if program is not None:
-                program.problems.append(f"{event['event']} {event.get('task', event.get('work'))}: {text}")
+            _note(f"{event['event']} {event.get('task', event.get('work'))}: {text}")
     raise structlog.DropEvent
+
+
+def _note(problem: str) -> None:
+    program = getattr(asyncio.get_running_loop(), "program", None)
+    if program is not None:
+        program.problems.append(problem)
 
 
 def excused(text: str) -> bool:

@@ -40,8 +40,10 @@ from tests.simulation.wires import Around, Line, Outside, Wire
 from tests.support.threadless_sqlite import ThreadlessConnection
 
 T = TypeVar("T")
-SERVER_KEY: Final = "open-sesame"
+SERVER_KEY: Final = "open-sesame-canary-4711"
 RESTART_AFTER_S: Final = 5.0
+RESTART_AFTER_MOST_S: Final = 40.0
+"""Doubling for who ends again and again: hours of a full disk are not worth thousands of starts."""
 """What the unit says: `RestartSec`."""
 EXIT_BAD_CONFIG: Final = 78
 
@@ -147,6 +149,7 @@ class Machine:
         self.gateway_program: Program | None = None
         self.closing: Closing | None = None
         self.restarts_by_itself = True
+        self._started_at, self._gap = 0.0, RESTART_AFTER_S / 2
         self.starts = 0
         self.around: Around = nothing
         self.on_commit: Callable[[Machine, Program, sqlite3.Connection], None] = lambda *_: None
@@ -170,6 +173,7 @@ class Machine:
     def start_daemon(self) -> Program:
         """As systemd starts it; it restarts it by itself unless told not to."""
         self.starts += 1
+        self._started_at = self.kernel.time
         program = self.program = self.kernel.program(f"{self.name}.{self.starts}")
         program.at_death(self, partial(self._killed, program))
         program.start(self._daemon_main(program))
@@ -244,7 +248,10 @@ class Machine:
             self.operators_line.app = self.gateways_line.app = None
             self.on_exit(self, code)
             if self.restarts_by_itself and code not in {0, EXIT_BAD_CONFIG, 6}:
-                self.kernel.after(RESTART_AFTER_S, self.restart_if_down)
+                lived = self.kernel.time - self._started_at
+                again = lived < RESTART_AFTER_MOST_S
+                self._gap = min(2 * self._gap, RESTART_AFTER_MOST_S) if again else RESTART_AFTER_S
+                self.kernel.after(self._gap, self.restart_if_down)
 
     def restart_if_down(self) -> None:
         if self.program is None and self.restarts_by_itself:

@@ -305,7 +305,7 @@ def _account_swapped(stage: Stage, draw: random.Random) -> bool:
     return True
 
 
-OTHER_KEY: Final = "another-account-key"
+OTHER_KEY: Final = "another-canary-0816"
 OTHER_ACCOUNT: Final = "other"
 
 

@@ -8,14 +8,18 @@ import random
 from collections.abc import Coroutine
 from typing import Any, Final
 
+import anyio
+
 from controller.api.client import Problem, Unreachable
 from tests.simulation.machine import Machine
-from tests.simulation.stage import Act, Kind, Stage
+from tests.simulation.provider_faults import DELETE
+from tests.simulation.stage import Act, Kind, Stage, spread
 
 LOOKS_IN_S: Final = (600.0, 7200.0)
 LOOKS_AT_LAST_S: Final = 60.0
 UNBLOCKS: Final = 0.5
 CONFIRMS: Final = 0.3
+WAITS_FOR_POD_S: Final = 60
 
 
 def _posted(kind: str, path: str, body: dict[str, Any]) -> Act:
@@ -47,6 +51,37 @@ async def _heard(stage: Stage, machine: Machine, asked: Coroutine[Any, Any, dict
     except Problem as problem:
         stage.kernel.tell("operator", f"{machine.name}: {problem}")
         return {}
+
+
+def _young(stage: Stage, draw: random.Random) -> bool:
+    """A model is started, and stopped before the provider shows its pod anywhere; so the delete finds nothing."""
+    machine, alias = stage.main, draw.choice(stage.town.models)
+    if machine.daemon is None or stage.ours() or stage.staged.now("listing-lags"):
+        return False
+    lag = spread(draw, 20, 100)
+    settings = stage.settings.lay({"list_lag_seconds": lag, "get_lag_seconds": lag})
+    order = stage.provider.add_faults([{"match": DELETE, "times": 1, "do": {"answer": 404}}])
+
+    def undo() -> None:
+        settings()
+        stage.provider.remove_faults(order)
+
+    stage.trouble("young-unseen", alias, lasts=600.0, undo=undo, text=f"for {lag:.0f} s")
+    stage.town.clients.start(_start_and_stop(stage, machine, alias, spread(draw, 1, lag / 2)))
+    return True
+
+
+async def _start_and_stop(stage: Stage, machine: Machine, alias: str, after_s: float) -> None:
+    operators = stage.town.operators(machine)
+    await _heard(stage, machine, operators.post(f"/v1/models/{alias}/start", {}))
+    waited = 0
+    while not stage.ours() and waited < WAITS_FOR_POD_S:
+        await anyio.sleep(1)
+        waited += 1
+    await anyio.sleep(after_s)
+    trouble = stage.trouble("operator-stop-now", alias, lasts=60.0, text=f"at {machine.name}")
+    await _heard(stage, machine, operators.post(f"/v1/models/{alias}/stop", {"now": True}))
+    stage.end(trouble)
 
 
 def _console(kind: str, method: str) -> Act:
@@ -148,6 +183,7 @@ KINDS: Final[dict[str, Kind]] = {
     "operator-unblock": Kind(
         "an operator ends a hold", _posted("operator-unblock", "/v1/models/{alias}/unblock", {}), 1.0, 3.0
     ),
+    "young-unseen": Kind("a model is stopped before the provider shows its pod", _young, 0.5, 1.0),
     "console-delete": Kind("somebody deletes a pod of ours by hand", _console("console-delete", "delete"), 0.3, 1.0),
     "console-stop": Kind("somebody stops a pod of ours by hand", _console("console-stop", "stop"), 0.3, 1.0),
     "console-restart": Kind(

@@ -20,6 +20,8 @@ DRAIN_S: Final = 600.0
 UNUSED_MOST_S: Final = 2 * 900.0 + DRAIN_S + 900.0
 """Nothing may be alive and unused for longer: twice the startup deadline, a drain, and time to see and prove."""
 IDLE_AFTER_S: Final = 300.0
+UNOWED_MOST_S: Final = 1800.0
+"""Two listings of the slow rhythm, the grace of an orphan, a doubt about an old copy of the store."""
 DAY_S: Final = 86400.0
 LISTING_FAILS: Final = {("listing-failing", "main")}
 
@@ -31,6 +33,7 @@ class Watch:
     due: float = 0.0
     unused: float = 0.0
     uses: int = 0
+    unowed: float = 0.0
 
 
 @dataclass
@@ -72,10 +75,21 @@ class Overdue:
         if not self.told_to_wait(machine):
             self._judge_unused(life, watch)
         self._judge_due(machine, life, watch, span)
+        self._judge_unowed(machine, life, watch, span)
 
     def _judge_unused(self, life: Life, watch: Watch) -> None:
         if watch.unused > UNUSED_MOST_S:
             self.audit.violated(10, f"{life.pod.id} is alive and unused for {watch.unused:.0f} s")
+
+    def _judge_unowed(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
+        """What bills is owed, but for the time until an orphan is known for one (invariant 1)."""
+        if self.audit.told[machine.name].of_pod(life.pod.id, life.request):
+            watch.unowed = 0.0
+            return
+        watch.unowed += span
+        if watch.unowed > UNOWED_MOST_S and not self.told_to_wait(machine):
+            self.audit.numbers["unowed resources"] += 1
+            self.audit.violated(1, f"{life.pod.id} bills for {watch.unowed:.0f} s and nobody owes its stop")
 
     def _judge_due(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
         now = self.audit.town.kernel.time

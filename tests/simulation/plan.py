@@ -17,6 +17,8 @@ from tests.simulation.town import Town
 
 STANDARD: Final = "standard"
 BUSIEST: Final = "busiest"
+CALM: Final = "calm"
+"""As many troubles a day as in the standard mix, and fewer who ask: for runs of weeks."""
 KINDS: Final[dict[str, Kind]] = {
     **provider_faults.KINDS,
     **pod_faults.KINDS,
@@ -31,7 +33,7 @@ FURTHER: Final[dict[str, str]] = {
     "stop-confirmed": "somebody who looked vouched for the end of a pod",
 }
 """Kinds that follow from others, or from what the daemon asks for."""
-RHYTHMS: Final[dict[str, Rhythm]] = {STANDARD: clients.STANDARD, BUSIEST: clients.BUSIEST}
+RHYTHMS: Final[dict[str, Rhythm]] = {STANDARD: clients.STANDARD, CALM: clients.CALM, BUSIEST: clients.BUSIEST}
 BALANCE_USD: Final = 1_000_000.0
 
 

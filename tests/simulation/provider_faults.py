@@ -160,6 +160,12 @@ KINDS: Final[dict[str, Kind]] = {
         0.7,
         2.0,
     ),
+    "create-error-made": Kind(
+        "a create is made, and its answer is a 5xx",
+        _few("create-error-made", CREATE, lambda draw: {"answer": draw.choice(ERRORS), "effect": True}, most=3),
+        0.5,
+        1.5,
+    ),
     "create-late": Kind(
         "a create is made after its caller gave up",
         _few("create-late", CREATE, lambda draw: {"delay": spread(draw, 5, 900)}),
@@ -213,7 +219,7 @@ KINDS: Final[dict[str, Kind]] = {
     "read-denied": Kind("a pod that lives is said not to be found", _denied, 0.5, 1.5),
     "read-spoilt": Kind("a pod's answer cannot be read", _lasting("read-spoilt", READ, _spoilt, **WHILE), 0.3, 1.0),
     "delete-ignored": Kind(
-        "deletes are accepted and not done", _lasting("delete-ignored", DELETE, _is(ignore=True), **WHILE), 0.4, 1.0
+        "deletes are accepted and not done", _few("delete-ignored", DELETE, _is(ignore=True), most=4), 0.6, 1.5
     ),
     "delete-conflict": Kind(
         "deletes are refused with a conflict", _lasting("delete-conflict", DELETE, _is(answer=409), **WHILE), 0.4, 1.0

@@ -55,6 +55,10 @@ class Told:
     used_elsewhere: dict[int, str] = field(default_factory=dict)
     """Epochs that an earlier life of this store granted, before an older copy was put in its place."""
     problems: list[tuple[int, str]] = field(default_factory=list)
+    added_at: float = 0.0
+    """When the latest line came."""
+    repeated: int = 0
+    """Epochs that were granted twice."""
     _hash: str | None = None
 
     def read(self, connection: sqlite3.Connection, now: float) -> list[Line]:
@@ -65,6 +69,7 @@ class Told:
             self.installation = connection.execute("SELECT installation FROM meta").fetchone()[0]
         for line in added:
             self._take(line, now)
+            self.added_at = now
         return added
 
     def open_for(self, request: str) -> list[Duty]:
@@ -101,8 +106,10 @@ class Told:
         if not lease or not epoch:
             return
         if epoch not in self.epochs and epoch in self.used_elsewhere:
+            self.repeated += 1
             self.problems.append((4, f"epoch {epoch} was granted before the store was restored"))
         if self.epochs.setdefault(epoch, lease) != lease:
+            self.repeated += 1
             self.problems.append((4, f"epoch {epoch} was {self.epochs[epoch]}'s and is {lease}'s"))
         if epoch < self.latest_epoch.get(lease, 0):
             self.problems.append((4, f"epoch of {lease} fell from {self.latest_epoch[lease]} to {epoch}"))

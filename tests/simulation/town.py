@@ -23,7 +23,9 @@ from tests.simulation.staged import Staged
 from tests.simulation.wires import Answer, Line, Wire
 
 OWNER: Final = "acme-test"
-ACCOUNT_KEY: Final = "account-key"
+ACCOUNT_KEY: Final = "account-canary-0815"
+SECRETS: Final = (ACCOUNT_KEY, SERVER_KEY)
+"""What nothing that is written or sent for others may hold (invariant 7)."""
 
 
 class Provider(Emulator):
