@@ -20,7 +20,7 @@ from tests.simulation.logged import keep_failures
 from tests.simulation.machine import Machine, with_locks
 from tests.simulation.plan import FURTHER, KINDS, Plan, plan, settle_in
 from tests.simulation.stage import Stage
-from tests.simulation.town import OWNER, Town
+from tests.simulation.town import ACCOUNT_KEY, OWNER, Town
 from tests.simulation.wires import Outside
 
 SEED = 7
@@ -82,7 +82,7 @@ class Play:
 
         async def ask() -> None:
             transport = Outside(self.town.clients, self.machine.provider)
-            headers = {"authorization": "Bearer account-key", "user-agent": "tests"}
+            headers = {"authorization": f"Bearer {ACCOUNT_KEY}", "user-agent": "tests"}
             async with httpx.AsyncClient(transport=transport, base_url="http://provider", headers=headers) as client:
                 try:
                     with anyio.fail_after(40):

@@ -134,7 +134,19 @@ def test_operator_s_act_is_answered_and_on_record(kind: str, play: Play) -> None
     assert bool(play.town.alive()) == (kind in {"operator-start", "operator-unblock"})
 
 
+def test_a_young_pod_is_stopped_before_it_is_shown_and_its_delete_finds_nothing(play: Play) -> None:
+    assert play.begin("young-unseen")
+    play.until(play.town.alive, within=60)
+    pod = play.town.alive()[0]
+    play.until(lambda: play.spans("operator-stop-now"), within=60)
+    play.wait(5)
+    sent = [call for call in play.provider.calls if call.method == "DELETE"]
+    assert ([call.status for call in sent], pod.alive) == ([404], True)
+    assert pod.id not in play.see("GET", "/v2/pods")
+    play.until(lambda: not pod.alive, within=600)
+
+
 def test_every_kind_is_tried() -> None:
     tried = {*BEFALLS, *POD_EVENTS, *ACTS, "operator-stop-all", "daemon-crash", "gateway-crash", "evidence-rotated"}
-    tried |= {"store-restored", "take-over", "copied-config"}
+    tried |= {"store-restored", "take-over", "copied-config", "young-unseen"}
     assert tried >= set(MACHINE_KINDS) | set(OPERATOR_KINDS)
