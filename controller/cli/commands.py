@@ -299,11 +299,31 @@ def emulate_runpod(
 
 
 @config_app.command("check")
-def config_check(config: ConfigOption = None, as_json: JsonOption = False) -> int:
-    """What the config would do; ends with 78 and every problem if it cannot be taken."""
+def config_check(
+    config: ConfigOption = None,
+    model_files: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ALIAS=PATH",
+            help="Folder of a model's files, or its config.json; else models/ALIAS beside the config. Repeatable.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """What the config would do, need and cost, asking nobody; ends with 78 and every problem if it cannot be taken.
+
+    Sizes come from model_size_gb and from each model's own files: its config.json tells what a request keeps in memory.
+    """
     from controller.cli import config_check as checking
 
-    return checking.config_check(_settings(config), as_json=as_json)
+    return checking.config_check(_settings(config), as_json=as_json, model_files=_places(model_files or []))
+
+
+def _places(given: list[str]) -> dict[str, Path]:
+    found = {alias: Path(place) for alias, _, place in (text.partition("=") for text in given) if alias and place}
+    if len(found) != len(given):
+        raise Failure(Exit.USAGE, "write --model-files as ALIAS=PATH, once for each model")
+    return found
 
 
 def _settings(config: Path | None) -> "Settings":

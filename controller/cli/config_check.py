@@ -1,55 +1,112 @@
-"""What would the config do, and could the processes have their keys?"""
+"""What would the config do, what would that need and cost, and could the processes have their keys?
 
-from collections.abc import Callable, Iterator
+Nobody is asked over the network: a model's own files are read where they lie on this machine, prices are the ceilings
+that the config sets.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from controller.cli.exits import Exit
-from controller.cli.output import say, show_facts, show_json, show_table
+from controller.cli.exits import Exit, Failure
+from controller.cli.output import printable, say, show_facts, show_json, show_table
+from controller.cli.sizing_table import show_sizing, sizing
+from controller.core.policy import ModelPolicy
 from controller.settings import ConfigProblems, Settings
+from controller.settings.estimates import Estimate, estimate
+from controller.settings.model_files import ModelFiles, read_model_files
 from controller.settings.values import write_span
 
 
-def config_check(settings: Settings, *, as_json: bool) -> Exit:
-    """The config was taken already; says what follows from it. A missing key is told, and is no fault of the config."""
-    policy, models = settings.hosting_policy(), settings.model_policies()
-    rows = [
-        {
-            "alias": alias,
-            "image": model.image,
-            "offers": list(model.offers),
-            "cards": model.cards,
-            "usd_per_hour_max": None if model.usd_per_hour_max is None else str(model.usd_per_hour_max),
-            "idle_after": write_span(model.idle_after),
-            "startup_deadline": write_span(model.startup_deadline),
-            "max_lifetime": write_span(model.max_lifetime),
-        }
-        for alias, model in models.items()
-    ]
-    limits = {
+def config_check(settings: Settings, *, as_json: bool, model_files: Mapping[str, Path]) -> Exit:
+    """The config was taken already; says what follows from it.
+
+    `model_files` names the files of a model by alias; else they are looked for beside the config. A missing key is
+    told, and is no fault of the config.
+    """
+    models = settings.model_policies()
+    if unknown := sorted(set(model_files) - set(models)):
+        raise Failure(Exit.NOT_FOUND, f"--model-files names {unknown[0]}, which is no model of {settings.file}")
+    estimates = {alias: _estimate(settings, alias, model_files.get(alias)) for alias in models}
+    faults = [str(problem) for found in estimates.values() for problem in found.faults]
+    keys = list(_keys(settings))
+    code = Exit.BAD_CONFIG if faults or any(counts for _, counts in keys) else Exit.OK
+    missing = [problem for problem, _ in keys]
+    if as_json:
+        rows = [_row(alias, model) | {"sizing": sizing(estimates[alias])} for alias, model in models.items()]
+        paths = {"store": str(settings.places.store), "evidence": str(settings.places.evidence)}
+        show_json({
+            "file": str(settings.file), "models": rows, "limits": _limits(settings), "paths": paths, "keys": missing,
+            "faults": faults,
+        })  # fmt: skip
+        return code
+    _show(settings, models, estimates)
+    for fault in faults:
+        say(printable(fault))
+    for problem in missing:
+        say(f"key: {problem}")
+    return code
+
+
+def _show(settings: Settings, models: Mapping[str, ModelPolicy], estimates: Mapping[str, Estimate]) -> None:
+    show_table(
+        ("model", "image", "GPUs, in order", "cards", "idle", "lives at most"),
+        [
+            (
+                alias,
+                model.image,
+                model.offers,
+                model.cards,
+                write_span(model.idle_after),
+                write_span(model.max_lifetime),
+            )
+            for alias, model in models.items()
+        ],
+    )
+    print()
+    show_sizing(list(estimates.values()))
+    print()
+    show_facts([("limits", ", ".join(f"{name} {value}" for name, value in _limits(settings).items()))])
+    show_facts([("store", settings.places.store), ("evidence", settings.places.evidence)])
+    for alias, found in estimates.items():
+        for note in found.notes:
+            say(printable(f"{alias}: {note}"))
+    if not models:
+        say("no model is configured: nothing can start")
+
+
+def _row(alias: str, model: ModelPolicy) -> dict[str, Any]:
+    return {
+        "alias": alias,
+        "image": model.image,
+        "offers": list(model.offers),
+        "cards": model.cards,
+        "usd_per_hour_max": None if model.usd_per_hour_max is None else str(model.usd_per_hour_max),
+        "idle_after": write_span(model.idle_after),
+        "startup_deadline": write_span(model.startup_deadline),
+        "max_lifetime": write_span(model.max_lifetime),
+    }
+
+
+def _limits(settings: Settings) -> dict[str, object]:
+    policy = settings.hosting_policy()
+    return {
         "usd_per_day": str(policy.usd_per_day),
         "max_active": policy.max_active,
         "max_lifetime": write_span(policy.max_lifetime),
         "stop_evidence": policy.stop_evidence.value,
     }
-    found = list(_keys(settings))
-    keys = [problem for problem, _ in found]
-    code = Exit.BAD_CONFIG if any(counts for _, counts in found) else Exit.OK
-    if as_json:
-        paths = {"store": str(settings.places.store), "evidence": str(settings.places.evidence)}
-        show_json({"file": str(settings.file), "models": rows, "limits": limits, "paths": paths, "keys": keys})
-        return code
-    show_table(
-        ("model", "image", "GPUs, in order", "cards", "$/h at most", "idle", "start within", "lives at most"),
-        [tuple(row.values()) for row in rows],
-    )
-    print()
-    show_facts([("limits", ", ".join(f"{name} {value}" for name, value in limits.items()))])
-    show_facts([("store", settings.places.store), ("evidence", settings.places.evidence)])
-    for problem in keys:
-        say(f"key: {problem}")
-    if not models:
-        say("no model is configured: nothing can start")
-    return code
+
+
+def _estimate(settings: Settings, alias: str, named: Path | None) -> Estimate:
+    """Raises ConfigProblems where the model's files are named, or there, and cannot be read."""
+    section, usual = settings.models[alias], settings.model_files(alias)
+    files: ModelFiles | None = None
+    if named is not None or usual.exists():
+        gguf = section.server == "llama_cpp"
+        files = read_model_files(named or usual, gguf=gguf, model_file=section.model_file)
+    return estimate(settings, alias, files)
 
 
 def _keys(settings: Settings) -> Iterator[tuple[str, bool]]:

@@ -63,6 +63,10 @@ class Settings:
             raise LookupError(alias)  # refused by `load`
         return found
 
+    def model_files(self, alias: str) -> Path:
+        """The folder where a model's files, or its config.json alone, are looked for; it need not exist."""
+        return self._folder / "models" / alias
+
     def runpod_key(self) -> SecretStr:
         """The account's key. Raises ConfigProblems if there is none or it must not be trusted."""
         section = self.written.runpod

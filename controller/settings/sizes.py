@@ -1,6 +1,6 @@
 """What follows from the size of a model's weights?
 
-Container disk (requirements, PF-4) and startup deadline (design, section 6). GB are 10^9 bytes.
+Disks (requirements, PF-4) and startup deadline (design, section 6). GB are 10^9 bytes.
 """
 
 import math
@@ -16,6 +16,7 @@ DISK_SPARE_GB: Final = 20
 _DISK_MOST_GB: Final = 2000
 _DISK_UNKNOWN_GB: Final = 80
 _DISK_BESIDE_VOLUME_GB: Final = 30
+_VOLUME_LEAST_GB: Final = 20
 _STARTUP_UNKNOWN: Final = timedelta(seconds=1800)
 _STARTUP_LEAST: Final = timedelta(seconds=600)
 _STARTUP_FIXED: Final = timedelta(seconds=300)
@@ -32,6 +33,11 @@ def container_disk_gb(size_gb: Decimal | None, *, on_volume: bool) -> int | None
         return _DISK_UNKNOWN_GB
     needed = math.ceil(Decimal("1.3") * size_gb + 30)
     return needed if needed <= _DISK_MOST_GB else None
+
+
+def volume_gb(size_gb: Decimal) -> int:
+    """Network volume that holds the weights twice, so that a new version can be fetched beside the old one."""
+    return max(math.ceil(Decimal("2.1") * size_gb + 4), _VOLUME_LEAST_GB)
 
 
 def disk_fits(disk_gb: int, size_gb: Decimal) -> bool:
