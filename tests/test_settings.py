@@ -131,7 +131,8 @@ def test_a_bad_line_is_named_with_key_value_line_and_mend(tmp_path: Path, table:
         ('name = "acme-prod-7f3a"', "name = 7", 'config.toml:1: name = 7: not a text; in quotes: write 1 to 64 of'),
         ('name = "acme-prod-7f3a"', "", "config.toml: name: missing; add name = …"),
         ('name = "acme-prod-7f3a"', "name = acme", "config.toml:1: name = acme: not a TOML value; texts need quotes"),
-        ("[models.qwen]", "[models.qwen", "config.toml:4: [models.qwen: not TOML: "),
+        ("[models.qwen]", "[models.qwen", "config.toml:4: [models.qwen: the name of this table is not closed; write"),
+        ("context = 32768", "context = 1 2", "config.toml:8: context: not TOML: "),
         ("[models.qwen]", "[models]\nqwen = 3\n[x]", "config.toml:5: models.qwen = 3: not a table; write it as"),
     ],
 )  # fmt: skip
@@ -143,8 +144,8 @@ def test_a_spoilt_line_is_named_with_key_value_line_and_mend(
 
 
 def test_an_alias_with_a_dot_is_asked_for_in_quotes(tmp_path: Path) -> None:
-    problems = refused(tmp_path, SHORT.replace("[models.qwen]", "[models.qwen3.8]"))
-    assert any('an alias with a dot needs quotes: [models."qwen3.8"]' in problem for problem in problems)
+    (problem,) = refused(tmp_path, SHORT.replace("[models.qwen]", "[models.qwen3.8]"))
+    assert 'an alias with a dot needs quotes: [models."qwen3.8"]' in problem
 
 
 def test_a_duplicate_alias_is_named_with_its_line(tmp_path: Path) -> None:

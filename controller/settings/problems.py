@@ -73,6 +73,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """How to mend a key that does not exist."""
     names = sorted(known)
     found = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    # Who writes a key where its file is meant is closer to that than the letters are.
+    found = found or [name for name in names if name.startswith(f"{word}_")]
     if not found:
         return f"remove it; known here: {', '.join(names)}" if len(names) <= 12 else "remove it"
-    return f"did you mean {found[0]}?"
+    return f"did you mean {' or '.join(found)}?"

@@ -136,6 +136,8 @@ def _syntax(file: str, text: str, message: str) -> Problem:
 def _explained(said: str, content: str) -> tuple[str, str]:
     if re.search(r"=\s*(null|nil|none|~)\s*(#.*)?$", content, re.IGNORECASE):
         return "TOML has no null, and nothing here is unlimited", "remove the line to get the default"
+    if said.startswith("Expected ']'") and re.fullmatch(r"\[[A-Za-z0-9_.\-\"]+", content):
+        return "the name of this table is not closed", f"write it as {content}]"
     if said.startswith("Cannot declare"):
         return "this table is declared twice", "give each model an alias of its own, and join what belongs together"
     if said.startswith("Cannot overwrite"):

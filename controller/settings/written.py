@@ -76,7 +76,11 @@ def take(source: Source, problems: list[Problem]) -> Written:
     try:
         written = Written.model_validate(source.tree)
     except ValidationError as error:
-        problems.extend(_problem(source, found) for found in error.errors(include_url=False))
+        errors = error.errors(include_url=False)
+        split = {found["loc"][:2] for found in errors if _splits_an_alias(found)}
+        # What an alias that a dot cut in two lacks is there, in the table behind the dot.
+        told = [found for found in errors if found["type"] != "missing" or found["loc"][:2] not in split]
+        problems.extend(_problem(source, found) for found in told)
     problems.extend(
         source.problem((*keys, found.key) if found.key else keys, found.value, found.why, found.mend)
         for keys, found in _contradictions(source.tree)
@@ -108,8 +112,17 @@ def _explained(keys: Keys, found: ErrorDetails) -> tuple[str, str]:
             return found["msg"].lower(), "see config.example.toml"
 
 
+def _splits_an_alias(found: ErrorDetails) -> bool:
+    keys = found["loc"]
+    return found["type"] == "extra_forbidden" and _is_alias_with_dot(keys, found["input"])
+
+
+def _is_alias_with_dot(keys: tuple[int | str, ...], value: object) -> bool:
+    return isinstance(value, dict) and len(keys) > 2 and keys[0] == "models"
+
+
 def _nearest_key(keys: Keys, value: object) -> str:
-    if isinstance(value, dict) and len(keys) > 2 and keys[0] == "models":
+    if _is_alias_with_dot(keys, value):
         return f'an alias with a dot needs quotes: [models."{".".join(keys[1:])}"]'
     return nearest(keys[-1], _keys_at(keys[:-1]))
 
