@@ -11,8 +11,8 @@ The only place where httpx is known. Texts for people pass through `redacted`; n
 
 import re
 import ssl
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -121,12 +121,30 @@ class Http:
         sent = {**self._headers, **(headers or {})}
         if body is not None:
             sent["content-type"] = "application/json"
-        try:
-            request = httpx.Request(
-                method, _parsed(f"{self._address}{path}"), headers=sent, content=body, extensions=self._extensions
-            )
+        with self._told_apart():
+            request = self._request(method, path, headers=sent, body=body)
             with anyio.fail_after(self._limits.whole.total_seconds()):
                 return await self._attempt(transport, request)
+
+    async def open(self, path: str) -> Answer:
+        """Ask for what may be a stream without an end, and leave once it begins: the answer, and no more of its body
+        than a refusal needs. Raises as `call` does."""
+        with self._told_apart():
+            request = self._request("GET", path, headers=self._headers)
+            with anyio.fail_after(self._limits.whole.total_seconds()):
+                return await self._attempt(self._single, request, streams=True)
+
+    def _request(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> httpx.Request:
+        url = _parsed(f"{self._address}{path}")
+        return httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)
+
+    @contextmanager
+    def _told_apart(self) -> Iterator[None]:
+        """What httpx raises, as what is known for sure."""
+        try:
+            yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise NotSent(self._said(error)) from error
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
@@ -136,13 +154,14 @@ class Http:
         except httpx.HTTPError as error:
             raise OutcomeUnknown(self._said(error)) from error
 
-    async def _attempt(self, transport: AsyncTransport, request: httpx.Request) -> Answer:
+    async def _attempt(self, transport: AsyncTransport, request: httpx.Request, *, streams: bool = False) -> Answer:
         response = await transport.handle_async_request(request)
+        begun = streams and response.status_code == 200
         try:
             return Answer(
                 code=response.status_code,
                 headers={name.lower(): value for name, value in response.headers.items()},
-                body=await self._bounded(response),
+                body=b"" if begun else await self._bounded(response),
             )
         finally:
             await response.aclose()
@@ -198,9 +217,11 @@ def _sockets(trusted: ssl.SSLContext, *, kept: int) -> AsyncTransport:
 
 
 HIDDEN: Final = "[hidden]"
-# Shapes that are never anything but a key, whoever's it is: one's own may be met in another's words.
+# Shapes that are never anything but a key, whoever's it is: one's own may be met in another's words. The one name that
+# looks alike is a key of the config.
 KEY_SHAPES: Final = re.compile(
-    r"(?i)(?<=bearer )\S+|(?<=bearer%20)\S+|(?<=api_key=)[^\s&\"']+|\b(?:rpa|hf|sk)[_-][A-Za-z0-9_-]{8,}"
+    r"(?i)(?<=bearer )\S+|(?<=bearer%20)\S+|(?<=api_key=)[^\s&\"']+"
+    r"|\b(?!hf_token_secret\b)(?:rpa|hf|sk)[_-][A-Za-z0-9_-]{8,}"
 )
 
 

@@ -233,6 +233,30 @@ async def test_a_write_that_broke_may_have_brought_enough_over() -> None:
         await Http("http://x", user_agent="test", transport=httpx.MockTransport(breaking)).call("POST", "/", body=b"x")
 
 
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n2\r\nid\r\n"
+REFUSAL = b"HTTP/1.1 403 Forbidden\r\ncontent-type: application/problem+json\r\ncontent-length: 2\r\n\r\n{}"
+
+
+@pytest.mark.parametrize(("raw", "code", "body"), [(STREAM, 200, b""), (REFUSAL, 403, b"{}")])
+async def test_what_may_never_end_is_left_as_soon_as_it_begins(raw: bytes, code: int, body: bytes) -> None:
+    async with listening(answering(raw)) as listener, Http(listener.url, user_agent="test", bearer=KEY) as party:
+        with anyio.fail_after(2):
+            found = await party.open("/logs")
+    assert (found.code, found.body, KEY.encode() in listener.requests[0]) == (code, body, True)
+
+
+@pytest.mark.parametrize("reply", [silence, answering(REFUSAL[:-1])])
+async def test_a_stream_that_never_begins_is_given_up(reply: Reply) -> None:
+    async with listening(reply) as listener, Http(listener.url, user_agent="test", limits=SHORT) as party:
+        with pytest.raises(OutcomeUnknown, match=r"no whole answer within 0\.2 s"):
+            await party.open("/logs")
+
+
+async def test_a_stream_of_nobody_was_never_asked_for() -> None:
+    with pytest.raises(NotSent):
+        await Http("http://127.0.0.1:1", user_agent="test").open("/logs")
+
+
 def test_an_error_keeps_what_caused_it() -> None:
     transport = AsgiTransport(hanging)
     transport.refusing = True
@@ -260,6 +284,10 @@ def test_no_key_gets_into_a_text_for_people(text: str) -> None:
     assert HIDDEN in line
     assert KEY not in line
     assert "SOMEBODYS_KEY" not in line
+
+
+def test_the_name_of_a_config_key_is_no_secret() -> None:
+    assert redacted("set hf_token_secret, not hf_token_secret_x") == f"set hf_token_secret, not {HIDDEN}"
 
 
 def test_a_longer_secret_is_hidden_whole_though_a_shorter_is_part_of_it() -> None:

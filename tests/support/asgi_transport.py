@@ -4,7 +4,7 @@ An httpx transport that calls an ASGI app in its own task on the caller's loop, 
 may call `scope["extensions"]["gpuwarden.abort"]()` to cut the connection: before its answer began the caller sees a
 disconnect without a response, after that a body that ends early; the app itself runs on, as behind a real server. When
 the caller gives up, the app's task is cancelled, and what still asks sees `http.disconnect`. Bodies are whole on both
-ways; nothing is streamed.
+ways, but for the event stream of a GET: it is handed over as it begins, and its app ends when it is closed.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class AsgiTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if self.refusing:
             raise httpx.ConnectError("nobody listens", request=request)
-        exchange = _Exchange(await request.aread())
+        exchange = _Exchange(await request.aread(), may_stream=request.method == "GET")
         scope = _scope(request, client=self._client, abort=exchange.abort)
         task = asyncio.ensure_future(self._app(scope, exchange.receive, exchange.send))
         self._running.add(task)
@@ -46,8 +46,9 @@ class AsgiTransport(httpx.AsyncBaseTransport):
             task.cancel()
             raise
         finally:
-            exchange.gone.set()
-        return exchange.response(request, failure=task.exception() if task.done() else None)
+            if not exchange.streams:
+                exchange.gone.set()
+        return exchange.response(request, task)
 
     async def aclose(self) -> None:
         for task in self._running:
@@ -57,7 +58,8 @@ class AsgiTransport(httpx.AsyncBaseTransport):
 class _Exchange:
     """One request and its answer, as far as it came."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, *, may_stream: bool) -> None:
+        self._may_stream = may_stream
         self.ended = asyncio.Event()
         self.gone = asyncio.Event()
         self._body: bytes | None = body
@@ -65,6 +67,7 @@ class _Exchange:
         self._chunks: list[bytes] = []
         self._complete = False
         self._cut = False
+        self.streams = False
 
     async def receive(self) -> Message:
         if self._body is not None:
@@ -78,6 +81,9 @@ class _Exchange:
             return
         if message["type"] == "http.response.start":
             self._start = message
+            if self._may_stream and (b"content-type", b"text/event-stream") in message.get("headers", []):
+                self.streams = True
+                self.ended.set()
         elif message["type"] == "http.response.body":
             self._chunks.append(bytes(message.get("body", b"")))
             if not message.get("more_body", False):
@@ -89,17 +95,33 @@ class _Exchange:
             self._cut = True
             self.ended.set()
 
-    def response(self, request: httpx.Request, *, failure: BaseException | None) -> httpx.Response:
+    def response(self, request: httpx.Request, task: "asyncio.Future[None]") -> httpx.Response:
         if self._start is None:
+            failure = task.exception() if task.done() else None
             if failure is not None and not self._cut:
                 raise failure
             raise httpx.RemoteProtocolError("disconnected without a response", request=request)
         return httpx.Response(
             self._start["status"],
             headers=[(name, value) for name, value in self._start.get("headers", [])],
-            stream=_Body(self._chunks, complete=self._complete),
+            stream=_Stream(self, task) if self.streams else _Body(self._chunks, complete=self._complete),
             request=request,
         )
+
+
+class _Stream(httpx.AsyncByteStream):
+    """What never ends by itself: only closing it is of use here."""
+
+    def __init__(self, exchange: _Exchange, task: "asyncio.Future[None]") -> None:
+        self._exchange = exchange
+        self._task = task
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        raise NotImplementedError("an event stream is not read through this transport")
+
+    async def aclose(self) -> None:
+        self._exchange.gone.set()
+        self._task.cancel()
 
 
 class _Body(httpx.AsyncByteStream):

@@ -104,3 +104,21 @@ def test_a_caller_that_gives_up_cancels_the_app_and_is_seen_to_be_gone() -> None
 
     assert run_virtual(main) == pytest.approx(5)
     assert seen == ["http.disconnect"]
+
+
+async def test_an_event_stream_is_handed_over_as_it_begins_and_its_app_ends_when_it_is_closed() -> None:
+    left = asyncio.Event()
+
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    response = await AsgiTransport(endless).handle_async_request(httpx.Request("GET", "http://x/"))
+    assert (response.status_code, left.is_set()) == (200, False)
+    await response.aclose()
+    with anyio.fail_after(1):
+        await left.wait()

@@ -74,11 +74,22 @@ class Account:
         self._pace.enter(kind)
         sent_at = self.clock.boot()
         answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
+        self._listen(answer, sent_at)
+        return answer
+
+    async def open(self, path: str) -> Answer:
+        """Begin to read what may never end, and leave it: the answer without its body. Raises as `call` does."""
+        self._pace.enter(Kind.READ)
+        sent_at = self.clock.boot()
+        answer = await self.http.open(path)
+        self._listen(answer, sent_at)
+        return answer
+
+    def _listen(self, answer: Answer, sent_at: timedelta) -> None:
         if self._hear is not None:
             self._hear(said_at(answer.headers), round_trip=self.clock.boot() - sent_at)
         if answer.code == 429 or (answer.code == 503 and "retry-after" in answer.headers):
             self._pace.slow_down(wait_asked(answer.headers, now=self.clock.now()))
-        return answer
 
 
 class Pace:
