@@ -27,7 +27,17 @@ from controller.settings.sizes import container_disk_gb
 from controller.settings.source import Source, read
 from controller.settings.written import Written, is_loopback, take
 
-__all__ = ["ConfigProblems", "Places", "Problem", "Settings", "find_config", "is_loopback", "load", "load_accepted"]
+__all__ = [
+    "ConfigProblems",
+    "Places",
+    "Problem",
+    "Settings",
+    "find_config",
+    "is_loopback",
+    "load",
+    "load_accepted",
+    "settled",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +140,7 @@ class Settings:
 def load(path: Path, environment: Mapping[str, str]) -> Settings:
     """Raises ConfigProblems with everything that is wrong. No secret is opened yet."""
     source, problems = overridden(read(path), environment, Written)
-    return _settings(path, source, problems, environment)
+    return settled(path, source, problems, environment)
 
 
 def load_accepted(text: str, environment: Mapping[str, str]) -> Settings:
@@ -148,10 +158,11 @@ def load_accepted(text: str, environment: Mapping[str, str]) -> Settings:
             mend="mend the config file",
         )
         raise ConfigProblems([problem]) from error
-    return _settings(file, Source(file="the last accepted config", tree=tree), [], environment)
+    return settled(file, Source(file="the last accepted config", tree=tree), [], environment)
 
 
-def _settings(path: Path, source: Source, problems: list[Problem], environment: Mapping[str, str]) -> Settings:
+def settled(path: Path, source: Source, problems: list[Problem], environment: Mapping[str, str]) -> Settings:
+    """What `source` says, with its places. Raises ConfigProblems with `problems` and all others."""
     written = take(source, problems)
     settings = Settings(
         file=path,

@@ -35,7 +35,7 @@ class Source:
 
     def problem(self, keys: Keys, value: object, why: str, mend: str) -> Problem:
         """A problem with `keys`, at the line that set them or the nearest table around them."""
-        key = ".".join(_quoted(part) for part in keys)
+        key = ".".join(quoted(part) for part in keys)
         if (variable := self._override(keys)) is not None:
             return Problem(file="environment", line=None, key=variable, value=shown(key, value), why=why, mend=mend)
         return Problem(file=self.file, line=self._line(keys), key=key, value=shown(key, value), why=why, mend=mend)
@@ -147,7 +147,7 @@ def _explained(said: str, content: str) -> tuple[str, str]:
     return f"not TOML: {said[:200]}", "mend the line"
 
 
-def _quoted(part: str) -> str:
+def quoted(part: str) -> str:
     return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else f'"{part}"'
 
 
