@@ -107,7 +107,7 @@ class RunpodReading:
     async def read_resource(self, key: ResourceKey) -> Read:
         began_at = self._clock.now()
         try:
-            answer = await self._account.call(Kind.READ, "GET", _pod_path(key))
+            answer = await self._account.call(Kind.READ, "GET", resource_path(key))
         except (ProviderError, TransportError) as error:
             return Unreadable(problem=str(error), at=began_at)
         if answer.code == 404 and wire.problem_in(answer.code, answer.headers, answer.body) is not None:
@@ -231,7 +231,7 @@ class RunpodWriting:
         if key.scope != self._namespace.scope:
             return StopRefused(detail="the resource is in another account")
         try:
-            answer = await self._account.call(Kind.STOP, "DELETE", _pod_path(key))
+            answer = await self._account.call(Kind.STOP, "DELETE", resource_path(key))
         except HeldBack as held:
             return StopRefused(detail=str(held), retry_after=held.retry_after)
         except TransportError as error:
@@ -261,7 +261,7 @@ def _answers(read_back: Tags, ordered: Tags) -> bool:
     )
 
 
-def _pod_path(key: ResourceKey) -> str:
+def resource_path(key: ResourceKey) -> str:
     # A dot is escaped too: `..` is a step up in a path, whatever it is as an id.
     return f"{PODS_PATH}/{quote(key.incarnation, safe='').replace('.', '%2E')}"
 
