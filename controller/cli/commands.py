@@ -207,6 +207,17 @@ def unblock(
     return _conversed(config, partial(acting.unblock, alias=alias, as_json=as_json))
 
 
+@app.command(rich_help_panel=TROUBLE)
+def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> int:
+    """Would it work? Config, keys, files, store, daemon, and all that asking the provider tells; rents nothing.
+
+    Each line is ok, warn or fail, with the mend. Ends with 0 unless something failed: 78 config, 4 provider, 1 others.
+    """
+    from controller.cli import doctor as examining
+
+    return _awaited(partial(examining.doctor, config, as_json=as_json, seams=examining.Seams()))
+
+
 @evidence_app.callback()
 def evidence(
     context: typer.Context,

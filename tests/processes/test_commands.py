@@ -148,3 +148,24 @@ async def test_follow_shows_what_comes() -> None:
 
 async def _has(words: str, event: str) -> bool:
     return event in words
+
+
+async def test_an_examination_beside_a_daemon_and_without_one_rents_nothing() -> None:
+    async with box(balance=100) as world:
+        fresh = await world.cli("doctor", "--json")
+        assert (fresh.code, fresh.json["counts"]["fail"]) == (0, 0)
+        daemon = await world.run_daemon()
+        await world.serving()
+        creates = len(await world.creates())
+
+        running = await world.cli("doctor", "--json")
+        found = {(check["check"], check["subject"]): check["verdict"] for check in running.json["checks"]}
+        assert {name for name, verdict in found.items() if verdict != "ok"} == {("hub-token", None)}
+        assert running.code == 0
+
+        await daemon.kill()
+        down = await world.cli("doctor")
+        assert (down.code, "1 obligation is open" in down.out) == (1, True)
+        assert len(await world.creates()) == creates
+        assert {call["path"] for call in await world.calls("POST")} == {"/v2/pods", "/graphql"}
+        assert await world.calls("DELETE") + await world.calls("PATCH") == []

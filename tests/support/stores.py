@@ -22,7 +22,8 @@ IDENTITY: Final = (OWNER, PROVIDER, ACCOUNT)
 
 
 @cache
-def _template() -> bytes:
+def template() -> bytes:
+    """A migrated store that no daemon has used."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "template.db"
         upgrade(path)
@@ -40,7 +41,7 @@ async def open_store(
     """Open `folder`/store.db, made from the template if it is not there. The caller closes it."""
     path = folder / "store.db"
     if not path.exists():
-        path.write_bytes(_template())
+        path.write_bytes(template())
     return await Store.open(
         path,
         identity=identity,
