@@ -95,6 +95,7 @@ async def renew(panel: Panel, gateway: str, stated: Sequence[Stated]) -> Json:
         except StoreUnwritable:
             verdict = judge(panel.book.records, stated, before)
             panel.stream_leases.put(gateway, verdict.counted, now=panel.now)
+            panel.stream_leases.keep(bytes_moved)
             if new:
                 raise
     else:

@@ -5,7 +5,7 @@ in memory and read inside the transaction that decides an idle stop, so that a r
 other. Only the last byte is stored, when it moved by enough to matter or when use ended.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -34,6 +34,8 @@ class StreamLeases:
     _stated: dict[tuple[str, DeploymentId], tuple[StreamLease, datetime]] = field(default_factory=dict)
     _strange: dict[tuple[str, DeploymentId], tuple[StreamLease, datetime]] = field(default_factory=dict)
     """Of deployments or epochs that this store never gave: a later run did, and the store is an old copy."""
+    unsaved: dict[DeploymentId, datetime] = field(default_factory=dict)
+    """Last bytes that the store, which took no writes, has yet to learn: their gateway tells of them once."""
 
     def put(self, gateway: str, leases: Iterable[StreamLease], *, now: datetime) -> None:
         """Replace everything that this gateway stated before."""
@@ -81,7 +83,13 @@ class StreamLeases:
 
     def last_byte_at(self, deployment: DeploymentId) -> datetime | None:
         stated = [lease.last_byte_at for (_, held), (lease, _) in self._stated.items() if held == deployment]
-        return max(stated, default=None)
+        kept = self.unsaved.get(deployment)
+        return max(stated if kept is None else [*stated, kept], default=None)
+
+    def keep(self, last_bytes: Mapping[DeploymentId, datetime]) -> None:
+        """These could not be stored."""
+        for deployment, at in last_bytes.items():
+            self.unsaved[deployment] = max(at, self.unsaved.get(deployment, at))
 
     def lapses_at(self, deployment: DeploymentId, *, now: datetime) -> datetime | None:
         """When the last live statement about it runs out, if nobody renews it."""

@@ -46,7 +46,15 @@ class IdleReaper:
         self._not_before = store.now + policy.stream_lease
 
     async def run_pass(self) -> datetime | None:
+        if self._stream_leases.unsaved and self._store.unwritable_since is None:
+            await self._store.write(self._save)
+            self._stream_leases.unsaved.clear()
         return await for_each(self._store.book.live(), self._consider)
+
+    def _save(self, tx: Tx) -> None:
+        """What gateways said of last bytes while the store took no writes."""
+        for deployment, at in self._stream_leases.unsaved.items():
+            deployments.record_last_byte(tx, deployment, at=at)
 
     async def _consider(self, record: Record) -> datetime | None:
         decision = self.decide(record)

@@ -196,6 +196,22 @@ async def test_a_renewal_whose_last_byte_cannot_be_written_is_a_renewal(
     assert house.panel.stream_leases.last_byte_at(QWEN) == house.clock.now()
 
 
+async def test_a_last_byte_that_could_not_be_stored_is_kept_when_its_use_has_ended(
+    house: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulation (seed 6009): what was used while the store was locked was idled out when it was not."""
+    await house.serve()
+    await house.lease(house.streams())
+    house.clock.advance(timedelta(seconds=20))
+    used_at = house.clock.now()
+    with monkeypatch.context() as locked:
+        locked.setattr(house.store, "write", fail)
+        await house.lease(house.streams(open=0, bytes_seen=True))
+        await house.gateway.put_stream_leases("g-1", [])
+    assert house.record().last_byte_at is None
+    assert house.panel.stream_leases.last_byte_at(QWEN) == used_at
+
+
 async def fail(work: object) -> None:
     raise StoreUnwritable("disk full")
 

@@ -135,6 +135,7 @@ class Clients:
         stage = self.stage
         pods = [pod for pod in stage.ours() if f"-{alias}-" in pod.name]
         for pod in pods:
+            stage.staged.once("slowed", pod.id)
             stage.provider.change_pod(pod.id, {"upstream": {"token_rate": SLOW_WORDS_A_SECOND}})
 
         def back() -> None:

@@ -80,7 +80,9 @@ GATEWAY_SILENT: Final = frozenset(
 )
 """A gateway that could not tell of its streams: a stream lease ends with its time (invariant 6)."""
 
-WORDLESS: Final = frozenset({"server-hung", "proxy-out", "server-dies", "server-refuses-key", "server-crashing"})
+WORDLESS: Final = frozenset(
+    {"slowed", "server-hung", "proxy-out", "server-dies", "server-refuses-key", "server-crashing"}
+)
 """Requests that reach such a server get no byte."""
 
 UNSURE: Final = frozenset(

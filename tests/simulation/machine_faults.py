@@ -282,6 +282,8 @@ def _changed(section: str, draw: random.Random) -> str:
 def _account_swapped(stage: Stage, draw: random.Random) -> bool:
     """The key is another account's for a while. Who swaps it back looks first that nothing of ours is left there."""
     machine, key = stage.main, stage.main.folder / "keys" / "runpod"
+    if not stage.ours():
+        return False
     lift = stage.files.lay(key, OTHER_KEY)
 
     def tidy() -> None:
@@ -347,6 +349,6 @@ KINDS: Final[dict[str, Kind]] = {
         "a model is taken out of the config", _of_one_model("model-removed", lambda *_: ""), 0.2, 0.6
     ),
     "model-changed": Kind("a model is changed in the config", _of_one_model("model-changed", _changed), 0.3, 1.0),
-    "account-swapped": Kind("the key is another account's", _account_swapped, 0.1, 0.3),
+    "account-swapped": Kind("the key is another account's", _account_swapped, 0.3, 0.6),
     "evidence-rotated": Kind("the evidence file is rotated", _rotated, 0.5, 1.0),
 }

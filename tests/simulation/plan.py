@@ -29,12 +29,15 @@ FURTHER: Final[dict[str, str]] = {
     "store-copied": "a backup was taken, which may be put back later (store-restored)",
     "account-claimed": "somebody who looked said that the account is the right one (alarm account-changed)",
     "installation-claimed": "somebody claimed what a machine left that does not run (alarm copied-installation)",
+    "slowed": "somebody wants a long answer, and whoever comes in that moment gets a word a minute",
     "hold-ended": "somebody who looked in unblocked a model",
     "stop-confirmed": "somebody who looked vouched for the end of a pod",
 }
 """Kinds that follow from others, or from what the daemon asks for."""
 RHYTHMS: Final[dict[str, Rhythm]] = {STANDARD: clients.STANDARD, CALM: clients.CALM, BUSIEST: clients.BUSIEST}
 BALANCE_USD: Final = 1_000_000.0
+WITH_REPLICAS: Final = 0.3
+"""In so many of the runs one model has two slots."""
 
 
 class Plan:
@@ -52,6 +55,8 @@ class Plan:
 def settle_in(town: Town) -> None:
     """The one machine that every run has, with its daemon and its gateway."""
     machine = town.machine()
+    if random.Random(f"slots {town.seed}").random() < WITH_REPLICAS:
+        town.slots[town.models[-1]] = 2
     town.configure(machine, *town.models)
     machine.start_daemon()
     machine.start_gateway(list(town.models))

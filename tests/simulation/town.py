@@ -92,6 +92,8 @@ class Town:
         self.clients = self.kernel.program("clients")
         self.staged = Staged(self.kernel)
         self.machines: dict[str, Machine] = {}
+        self.slots: dict[str, int] = {}
+        """Of models that are to have more than one machine."""
         self.on_machine: Callable[[Machine], None] = lambda _: None
 
     def _way(self) -> Line:
@@ -124,7 +126,8 @@ class Town:
             path.write_text(account_key if name == "runpod" else SERVER_KEY)
             path.chmod(0o600)
         head = HEAD.format(state=machine.state, policy=policy, usd_per_day=usd_per_day)
-        machine.config.write_text(head + "".join(MODEL.format(alias=alias, extra=extra) for alias in models))
+        more = {alias: f"replicas = {self.slots[alias]}\n{extra}" if alias in self.slots else extra for alias in models}
+        machine.config.write_text(head + "".join(MODEL.format(alias=alias, extra=more[alias]) for alias in models))
         machine.config.chmod(0o600)
 
     def operators(self, machine: Machine) -> DaemonClient:

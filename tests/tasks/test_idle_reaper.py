@@ -50,6 +50,20 @@ async def test_idle_time_counts_from_the_stored_last_byte(bench: Bench, after_s:
 
 
 @on_bench
+async def test_last_bytes_that_a_locked_store_did_not_take_are_stored_once_it_does(bench: Bench) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(1000)
+    bench.leases.keep({record.id: bench.clock.now()})
+    bench.store.unwritable_since = bench.clock.now()
+    await task.run_pass()
+    assert bench.record().last_byte_at is None
+    bench.store.unwritable_since = None
+    await task.run_pass()
+    assert (bench.record().last_byte_at, bench.leases.unsaved) == (bench.clock.now(), {})
+
+
+@on_bench
 async def test_a_pass_says_when_the_stop_falls_due(bench: Bench) -> None:
     await bench.serve()
     assert await reaper(bench).run_pass() == bench.clock.now() + timedelta(seconds=IDLE_S)
