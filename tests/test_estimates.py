@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.architecture import CannotSize, read_architecture
+from controller.core.architecture import read_architecture
+from controller.core.layers import CannotSize
 from controller.core.sizing import Room
 from controller.emulators.runpod.catalog import GPUS
 from controller.settings import load
@@ -87,6 +88,12 @@ def test_what_does_not_fit_says_how_much_is_missing(tmp_path: Path) -> None:
     assert {one.room for one in found.fits} == {Room(left_bytes=-3_779_321_856, contexts=0)}
     assert found.fit is False
     assert any("does not fit 1 × NVIDIA A40: 3.8 GB a card are missing; take a larger" in note for note in found.notes)
+
+
+def test_what_is_not_counted_is_told(tmp_path: Path) -> None:
+    uncounted = "what it takes while it reads pictures or sound is not counted"
+    assert uncounted in estimated(tmp_path, config=samples.GEMMA3_27B).notes
+    assert uncounted not in estimated(tmp_path, config=samples.QWEN3_8B).notes
 
 
 def test_two_cards_share_weights_and_heads(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """What does each layer of a model keep in the cards' memory, as its config.json tells?
 
 A layer keeps keys and values of every token, or of the tokens inside its window, or one state however long the request
-is; one that compresses them keeps a single latent vector a token. Which layer does what is known for the architectures
-in the table below and for no other: a name that is not in it, a layer type that its row does not expect, a number that
-is missing or odd is `CannotSize`, never a guess (requirements, MS-13). Where the truth lies between two, the larger is
-taken. The content comes from anybody, so every number has a bound, and no text of it is repeated unless it is a word.
+is; one that compresses them keeps a single latent vector a token. What its layers are (`core.layers`) and keep is known
+for the architectures in the table below and for no other: a name that is not in it, a layer that its row does not
+expect, a number that is missing or odd is `CannotSize`, never a guess (requirements, MS-13). Where the truth lies
+between two, the larger is taken. The content comes from anybody, so every number has a bound, and no text of it is
+repeated unless it is a word.
 
 Rows follow the model code of vLLM and transformers, as read in 2026.
 """
@@ -12,27 +13,32 @@ Rows follow the model code of vLLM and transformers, as read in 2026.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Final
 
-LAYERS_MOST: Final = 1024
+from controller.core.layers import (
+    CannotSize,
+    Kind,
+    Part,
+    Rule,
+    by_pattern,
+    encoding,
+    full,
+    full_every,
+    only_listed,
+    windowed,
+    windowed_from,
+)
+
 _HEADS_MOST: Final = 4096
 _WIDTH_MOST: Final = 2**20
 _TOKENS_MOST: Final = 2**31
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _LANGUAGE_PARTS: Final = ("text_config", "llm_config", "language_config")
+_SENSES: Final = ("vision_config", "audio_config")
 _DTYPE_BYTES: Final = {"bfloat16": 2, "float16": 2, "float32": 2}
 """Of the cache: vLLM rounds a model of four bytes down to two unless it is told otherwise."""
 _RECURRENT_BYTES: Final = 4
 """Of a state's numbers: some are kept in two bytes, by versions and settings that cannot be seen here."""
-
-
-class CannotSize(Exception):
-    """What this model keeps in memory is not known; `why` is for operators."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +74,13 @@ class Architecture:
     element_bytes: int = 2
     context_most: int | None = None
     """Longest request that the model was made for; None: not told, or stretched by its position settings."""
+    senses: bool = False
+    """It reads pictures or sound too; what that takes while it does is not counted."""
 
 
 def read_architecture(config: object) -> Architecture:
     """The architecture that a parsed config.json describes. Raises CannotSize."""
-    part = _Part(_language_part(config))
+    part = Part(_language_part(config))
     family = _FAMILIES[part.model_type]
     for key in _UNEXPECTED:
         if part.content.get(key) and key not in family.expected:
@@ -87,54 +95,19 @@ def read_architecture(config: object) -> Architecture:
         recurrent=tuple(_recurrent(part, family, kinds)),
         element_bytes=_element_bytes(config, part),
         context_most=_context_most(part),
+        senses=isinstance(config, Mapping) and any(isinstance(config.get(key), Mapping) for key in _SENSES),
     )
-
-
-class _Kind(StrEnum):
-    """What a layer does, in the words of `layer_types`."""
-
-    FULL = "full_attention"
-    SLIDING = "sliding_attention"
-    LINEAR = "linear_attention"
-    MAMBA = "mamba"
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The part of a config.json that describes the language model."""
-
-    content: Mapping[str, Any]
-
-    @property
-    def model_type(self) -> str:
-        return str(self.content["model_type"])
-
-    @property
-    def layers(self) -> int:
-        return self.whole("num_hidden_layers", most=LAYERS_MOST)
-
-    def whole(self, key: str, *, most: int, default: Mapping[str, int] | None = None) -> int:
-        """A whole number from 1 to `most`; where it is missing, what the architecture's own code takes."""
-        value = self.content.get(key)
-        if value is None and default and key in default:
-            return default[key]
-        if value is None:
-            raise CannotSize(f"its config.json has no {key}")
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise CannotSize(f"{key} in its config.json is no whole number from 1 to {most}")
-        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Family:
     """How an architecture lays its layers out, and what each kind of them keeps."""
 
-    layers: Callable[[_Part], Sequence[_Kind]]
-    kinds: frozenset[_Kind] = frozenset({_Kind.FULL, _Kind.SLIDING})
+    layers: Rule
+    kinds: frozenset[Kind] = frozenset({Kind.FULL, Kind.SLIDING})
     """What its layers may be."""
     latent: bool = False
-    state: Callable[[_Part], int] = lambda part: 0
+    state: Callable[[Part], int] = lambda part: 0
     """Bytes of one recurrent layer's state."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """What the architecture's own code takes for numbers that its config.json may leave out."""
@@ -173,19 +146,19 @@ def _word(value: object) -> str:
     return value if isinstance(value, str) and _WORD.fullmatch(value) else "with an odd model_type"
 
 
-def _attention(part: _Part, family: _Family, kinds: Sequence[_Kind]) -> list[Attention]:
+def _attention(part: Part, family: _Family, kinds: Sequence[Kind]) -> list[Attention]:
     found: list[Attention] = []
-    for kind in (_Kind.FULL, _Kind.SLIDING):
+    for kind in (Kind.FULL, Kind.SLIDING):
         if layers := sum(1 for one in kinds if one is kind):
             heads, elements = _latent(part) if family.latent else _grouped(part, family)
             window = None
-            if kind is _Kind.SLIDING:
+            if kind is Kind.SLIDING:
                 window = part.whole("sliding_window", most=_TOKENS_MOST, default=family.numbers)
             found.append(Attention(layers=layers, heads=heads, elements=elements, window=window, latent=family.latent))
     return found
 
 
-def _grouped(part: _Part, family: _Family) -> tuple[int, int]:
+def _grouped(part: Part, family: _Family) -> tuple[int, int]:
     """Key and value of each group of heads."""
     heads = part.whole("num_key_value_heads", most=_HEADS_MOST, default=family.numbers)
     if part.content.get("head_dim") is not None or "head_dim" in family.numbers or family.says_head_dim:
@@ -197,18 +170,18 @@ def _grouped(part: _Part, family: _Family) -> tuple[int, int]:
     return heads, 2 * width
 
 
-def _latent(part: _Part) -> tuple[int, int]:
+def _latent(part: Part) -> tuple[int, int]:
     """One compressed vector for all heads, and the part of the key that carries the position."""
     rank = part.whole("kv_lora_rank", most=_WIDTH_MOST)
     return 1, rank + part.whole("qk_rope_head_dim", most=_WIDTH_MOST)
 
 
-def _recurrent(part: _Part, family: _Family, kinds: Sequence[_Kind]) -> list[Recurrent]:
-    layers = sum(1 for one in kinds if one in (_Kind.LINEAR, _Kind.MAMBA))
+def _recurrent(part: Part, family: _Family, kinds: Sequence[Kind]) -> list[Recurrent]:
+    layers = sum(1 for one in kinds if one is Kind.STATE)
     return [Recurrent(layers=layers, state_bytes=family.state(part))] if layers else []
 
 
-def _delta_state(part: _Part) -> int:
+def _delta_state(part: Part) -> int:
     """Gated delta rule: the last inputs of a short convolution, and a matrix for each value head."""
     key_heads = part.whole("linear_num_key_heads", most=_HEADS_MOST)
     value_heads = part.whole("linear_num_value_heads", most=_HEADS_MOST)
@@ -222,7 +195,7 @@ def _delta_state(part: _Part) -> int:
 def _mamba2_state(
     heads_key: str, width_key: str, size_key: str, groups_key: str, kernel_key: str
 ) -> Callable[..., int]:
-    def read(part: _Part) -> int:
+    def read(part: Part) -> int:
         inner = part.whole(heads_key, most=_HEADS_MOST) * part.whole(width_key, most=_WIDTH_MOST)
         size = part.whole(size_key, most=_WIDTH_MOST)
         inputs = inner + 2 * part.whole(groups_key, most=_HEADS_MOST) * size
@@ -232,71 +205,7 @@ def _mamba2_state(
     return read
 
 
-def _listed(part: _Part, otherwise: Callable[[_Part], Sequence[_Kind]]) -> Sequence[_Kind]:
-    """What `layer_types` says of each layer; newer files have it, for older ones the architecture's rule stands."""
-    listed = part.content.get("layer_types")
-    if listed is None:
-        return otherwise(part)
-    if not isinstance(listed, list) or len(listed) != part.layers:
-        raise CannotSize("layer_types in its config.json is no list of one word a layer")
-    return [_kind(word) for word in listed]
-
-
-def _kind(word: object) -> _Kind:
-    if word == "attention":
-        return _Kind.FULL
-    if isinstance(word, str) and word in (_Kind.FULL, _Kind.SLIDING, _Kind.LINEAR, _Kind.MAMBA):
-        return _Kind(word)
-    raise CannotSize("layer_types in its config.json has a word that is not known")
-
-
-def _full(part: _Part) -> Sequence[_Kind]:
-    return _listed(part, lambda part: [_Kind.FULL] * part.layers)
-
-
-def _windowed(part: _Part) -> Sequence[_Kind]:
-    """Every layer has the window, if there is one."""
-    kind = _Kind.FULL if part.content.get("sliding_window") is None else _Kind.SLIDING
-    return _listed(part, lambda part: [kind] * part.layers)
-
-
-def _windowed_from(part: _Part) -> Sequence[_Kind]:
-    """Only where it is switched on, and in the layers behind `max_window_layers`."""
-
-    def rule(part: _Part) -> Sequence[_Kind]:
-        if part.content.get("use_sliding_window") is not True or part.content.get("sliding_window") is None:
-            return [_Kind.FULL] * part.layers
-        first = min(part.whole("max_window_layers", most=LAYERS_MOST), part.layers)
-        return [_Kind.FULL] * first + [_Kind.SLIDING] * (part.layers - first)
-
-    return _listed(part, rule)
-
-
-def _full_every(key: str, usual: int, *, between: _Kind = _Kind.SLIDING) -> Callable[[_Part], Sequence[_Kind]]:
-    """One full layer closes each round of `key` layers."""
-
-    def rule(part: _Part) -> Sequence[_Kind]:
-        period = part.whole(key, most=LAYERS_MOST, default={key: usual})
-        return [_Kind.FULL if number % period == 0 else between for number in range(1, part.layers + 1)]
-
-    return lambda part: _listed(part, rule)
-
-
-def _pattern(part: _Part) -> Sequence[_Kind]:
-    """One letter a layer: M keeps a state, * attends, the others keep nothing."""
-    letters = part.content.get("hybrid_override_pattern")
-    kinds = {"M": _Kind.MAMBA, "*": _Kind.FULL, "-": _Kind.NONE, "E": _Kind.NONE}
-    if not isinstance(letters, str) or len(letters) != part.layers or set(letters) - set(kinds):
-        raise CannotSize("hybrid_override_pattern in its config.json is not one letter of M * - E a layer")
-    return [kinds[letter] for letter in letters]
-
-
-def _encoding(part: _Part) -> Sequence[_Kind]:
-    """Reads a text at once and keeps nothing."""
-    return [_Kind.NONE] * part.layers
-
-
-def _element_bytes(config: object, part: _Part) -> int:
+def _element_bytes(config: object, part: Part) -> int:
     outer = config if isinstance(config, Mapping) else {}
     named = [content.get(key) for content in (part.content, outer) for key in ("dtype", "torch_dtype")]
     said = next((value for value in named if value is not None), "bfloat16")
@@ -306,7 +215,7 @@ def _element_bytes(config: object, part: _Part) -> int:
     return _DTYPE_BYTES[word]
 
 
-def _context_most(part: _Part) -> int | None:
+def _context_most(part: Part) -> int | None:
     said = part.content.get("max_position_embeddings")
     if isinstance(said, bool) or not isinstance(said, int) or not 1 <= said <= _TOKENS_MOST:
         return None
@@ -321,51 +230,49 @@ def _stretches(positions: object) -> bool:
     return not isinstance(positions, Mapping) or positions.get("rope_type", positions.get("type")) != "default"
 
 
-_PLAIN: Final = _Family(layers=_full)
-_PLAIN_WITH_WIDTH: Final = _Family(layers=_full, says_head_dim=True)
-_WINDOWED: Final = _Family(layers=_windowed)
-_QWEN2: Final = _Family(layers=_windowed_from)
-_QWEN3: Final = _Family(layers=_windowed_from, says_head_dim=True)
+_PLAIN: Final = _Family(layers=full)
+_PLAIN_WITH_WIDTH: Final = _Family(layers=full, says_head_dim=True)
+_WINDOWED: Final = _Family(layers=windowed)
+_QWEN2: Final = _Family(layers=windowed_from)
+_QWEN3: Final = _Family(layers=windowed_from, says_head_dim=True)
 _LATENT: Final = _Family(
-    layers=_full, kinds=frozenset({_Kind.FULL}), latent=True, expected=frozenset({"kv_lora_rank", "v_head_dim"})
+    layers=full, kinds=frozenset({Kind.FULL}), latent=True, expected=frozenset({"kv_lora_rank", "v_head_dim"})
 )
 _DELTA: Final = _Family(
-    layers=_full_every("full_attention_interval", 4, between=_Kind.LINEAR),
-    kinds=frozenset({_Kind.FULL, _Kind.LINEAR}),
+    layers=full_every("full_attention_interval", 4, between=Kind.STATE),
+    kinds=frozenset({Kind.FULL, Kind.STATE}),
     state=_delta_state,
     says_head_dim=True,
 )
-_ENCODING: Final = _Family(layers=_encoding, kinds=frozenset({_Kind.NONE}))
-_MAMBA: Final = frozenset({_Kind.FULL, _Kind.MAMBA, _Kind.NONE})
+_ENCODING: Final = _Family(layers=encoding, kinds=frozenset({Kind.NONE}))
+_MAMBA: Final = frozenset({Kind.FULL, Kind.STATE, Kind.NONE})
 
 _FAMILIES: Final[Mapping[str, _Family]] = {
     **dict.fromkeys(("llama", "granite", "granitemoe", "olmo2", "olmoe", "cohere", "smollm3", "stablelm"), _PLAIN),
-    **dict.fromkeys(("ernie4_5", "phimoe"), _PLAIN),
+    **dict.fromkeys(("ernie4_5_moe", "phimoe", "glm4v_text"), _PLAIN),
     **dict.fromkeys(("gemma", "glm", "glm4", "glm4_moe", "seed_oss", "minimax_m2"), _PLAIN_WITH_WIDTH),
-    **dict.fromkeys(("ministral3", "ernie4_5_moe", "nemotron"), _PLAIN_WITH_WIDTH),
+    **dict.fromkeys(("ministral3", "ernie4_5", "nemotron", "glm4v_moe_text"), _PLAIN_WITH_WIDTH),
     **dict.fromkeys(("mistral", "mixtral", "phi3", "starcoder2"), _WINDOWED),
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), _QWEN2),
     **dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"), _QWEN3),
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), _DELTA),
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite"), _LATENT),
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "modernbert"), _ENCODING),
-    **dict.fromkeys(("cohere2", "olmo3"), _Family(layers=_full_every("sliding_window_pattern", 4))),
-    **dict.fromkeys(
-        ("gemma2", "gpt_oss"), _Family(layers=_full_every("sliding_window_pattern", 2), says_head_dim=True)
-    ),
+    **dict.fromkeys(("cohere2", "olmo3"), _Family(layers=full_every("sliding_window_pattern", 4))),
+    **dict.fromkeys(("gemma2", "gpt_oss"), _Family(layers=full_every("sliding_window_pattern", 2), says_head_dim=True)),
     "gemma3_text": _Family(
-        layers=_full_every("sliding_window_pattern", 6),
+        layers=full_every("sliding_window_pattern", 6),
         numbers={"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096},
     ),
     # Three layers of four attend in chunks; vLLM keeps all tokens there too, unless a variable of its own allows less.
-    "llama4_text": _Family(layers=lambda part: [_Kind.FULL] * part.layers, says_head_dim=True),
+    "llama4_text": _Family(layers=lambda part: [Kind.FULL] * part.layers, says_head_dim=True),
     "granitemoehybrid": _Family(
-        layers=_full,
+        layers=only_listed,
         kinds=_MAMBA,
         state=_mamba2_state("mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv"),
     ),
     "nemotron_h": _Family(
-        layers=_pattern,
+        layers=by_pattern,
         kinds=_MAMBA,
         state=_mamba2_state("mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups", "conv_kernel"),
         says_head_dim=True,
@@ -375,6 +282,6 @@ _FAMILIES: Final[Mapping[str, _Family]] = {
 _WRAPPERS: Final = frozenset({
     "gemma3", "mistral3", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl",
     "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "llama4", "internvl", "internvl_chat", "idefics3", "smolvlm", "glm4v",
-    "glm4v_moe", "aya_vision", "pixtral",
+    "glm4v_moe", "aya_vision",
 })  # fmt: skip
 """Models that see, too: what reads pictures keeps nothing for a request."""

@@ -10,7 +10,8 @@ from fractions import Fraction
 from itertools import zip_longest
 from typing import Final, TypeVar
 
-from controller.core.architecture import Architecture, CannotSize
+from controller.core.architecture import Architecture
+from controller.core.layers import CannotSize
 from controller.settings.models import ModelSection
 
 N = TypeVar("N")

@@ -12,7 +12,8 @@ from datetime import timedelta
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
-from controller.core.architecture import Architecture, CannotSize, read_architecture
+from controller.core.architecture import Architecture, read_architecture
+from controller.core.layers import CannotSize
 from controller.core.sizing import GB, Room, cache_bytes, room, split_faults
 from controller.core.spend import cost_micros, to_micros, to_usd
 from controller.settings import Settings
@@ -98,7 +99,7 @@ def estimate(settings: Settings, alias: str, files: ModelFiles | None) -> Estima
     return replace(
         found,
         faults=tuple(_faults(settings, found, architecture)),
-        notes=tuple(_notes(settings, found, files, lifetime=policy.max_lifetime)),
+        notes=tuple(_notes(settings, found, files, architecture)),
     )
 
 
@@ -187,14 +188,19 @@ def _counts(architecture: Architecture) -> str:
     return ", ".join(str(cards) for cards in range(1, 17) if not list(split_faults(architecture, cards)))
 
 
-def _notes(settings: Settings, found: Estimate, files: ModelFiles | None, *, lifetime: timedelta) -> Iterator[str]:
+def _notes(
+    settings: Settings, found: Estimate, files: ModelFiles | None, architecture: Architecture | None
+) -> Iterator[str]:
     section = settings.models[found.alias]
     if found.cannot_size is not None:
         yield f"cannot size its cache: {found.cannot_size}"
     yield from _size_notes(section, files, found)
     yield from _fit_notes(found)
+    if architecture is not None and architecture.senses:
+        yield "what it takes while it reads pictures or sound is not counted"
     if section.hf_token_secret is None:
         yield "no hf_token_secret: a download that took 646 s with a token took 1646 s without"
+    lifetime = settings.model_policies()[found.alias].max_lifetime
     yield from _price_notes(found, lifetime=lifetime, usd_per_day=settings.written.usd_per_day)
 
 

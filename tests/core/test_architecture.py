@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.architecture import Architecture, Attention, CannotSize, Recurrent, read_architecture
+from controller.core.architecture import Architecture, Attention, Recurrent, read_architecture
+from controller.core.layers import CannotSize
 from tests.core import model_samples as samples
 
 
@@ -16,11 +17,6 @@ def refused(config: object) -> str:
     return found.value.why
 
 
-def layers(config: object) -> list[tuple[int, int | None]]:
-    """How many layers keep how many tokens."""
-    return [(one.layers, one.window) for one in read_architecture(config).attention]
-
-
 def test_grouped_heads_are_read_with_the_width_that_follows_from_the_hidden_size() -> None:
     assert read_architecture(samples.QWEN25_7B) == Architecture(
         model_type="qwen2",
@@ -28,33 +24,6 @@ def test_grouped_heads_are_read_with_the_width_that_follows_from_the_hidden_size
         attention=(Attention(layers=28, heads=4, elements=256),),
         context_most=32768,
     )
-
-
-def test_a_window_that_is_switched_off_is_none() -> None:
-    assert layers(samples.QWEN25_7B) == [(28, None)]
-    assert layers(samples.QWEN25_7B | {"use_sliding_window": True, "max_window_layers": 20}) == [
-        (20, None),
-        (8, 131072),
-    ]
-
-
-def test_a_window_of_every_layer_is_taken_where_the_architecture_has_it() -> None:
-    mistral = samples.QWEN25_7B | {"model_type": "mistral", "sliding_window": 4096}
-    assert layers(mistral) == [(28, 4096)]
-    assert layers(mistral | {"sliding_window": None}) == [(28, None)]
-
-
-def test_rounds_of_layers_close_with_a_full_one() -> None:
-    assert layers(samples.GEMMA3_27B) == [(10, None), (52, 1024)]
-    text = samples.GEMMA3_27B["text_config"]
-    assert layers(text | {"sliding_window_pattern": 2}) == [(31, None), (31, 1024)]
-    assert layers(text | {"model_type": "gemma2"}) == [(31, None), (31, 1024)]
-
-
-def test_listed_layers_go_before_the_architecture_s_rule() -> None:
-    text = samples.GEMMA3_27B["text_config"]
-    listed = ["sliding_attention"] * 60 + ["full_attention"] * 2
-    assert layers(text | {"layer_types": listed}) == [(2, None), (60, 1024)]
 
 
 def test_states_are_read_with_their_bytes() -> None:
@@ -81,7 +50,10 @@ def test_the_language_part_of_a_model_that_sees_is_found_with_the_dtype_around_i
 
 
 def test_a_model_that_sees_may_also_be_written_flat() -> None:
-    assert layers(samples.QWEN25_7B | {"model_type": "qwen2_5_vl", "vision_config": {}}) == [(28, None)]
+    flat = read_architecture(samples.QWEN25_7B | {"model_type": "qwen2_5_vl", "vision_config": {}})
+    assert (flat.model_type, flat.attention[0].layers, flat.senses) == ("qwen2_5_vl", 28, True)
+    assert read_architecture(samples.GEMMA3_27B).senses
+    assert not read_architecture(samples.QWEN25_7B).senses
 
 
 @pytest.mark.parametrize(
@@ -118,31 +90,24 @@ def test_what_is_not_known_is_not_guessed(config: object, why: str) -> None:
 
 
 BROKEN: list[tuple[samples.Json, samples.Json, str]] = [
-    (samples.QWEN25_7B, {"num_hidden_layers": None}, "its config.json has no num_hidden_layers"),
-    (samples.QWEN25_7B, {"num_hidden_layers": 1025}, "num_hidden_layers in its config.json is no whole number from 1"),
-    (samples.QWEN25_7B, {"num_hidden_layers": True}, "num_hidden_layers in its config.json is no whole number"),
-    (samples.QWEN25_7B, {"num_hidden_layers": 28.0}, "num_hidden_layers in its config.json is no whole number"),
-    (samples.QWEN25_7B, {"num_hidden_layers": "28"}, "num_hidden_layers in its config.json is no whole number"),
     (samples.QWEN25_7B, {"num_key_value_heads": 0}, "num_key_value_heads in its config.json is no whole number"),
     (samples.QWEN25_7B, {"num_key_value_heads": -4}, "num_key_value_heads in its config.json is no whole number"),
     (samples.QWEN25_7B, {"num_key_value_heads": None}, "its config.json has no num_key_value_heads"),
     (samples.QWEN25_7B, {"hidden_size": 3585}, "hidden_size in its config.json is no multiple"),
     (samples.QWEN25_7B, {"hidden_size": 10**400}, "hidden_size in its config.json is no whole number"),
-    (samples.QWEN25_7B, {"layer_types": ["full_attention"] * 27}, "no list of one word a layer"),
-    (samples.QWEN25_7B, {"layer_types": "full_attention"}, "no list of one word a layer"),
-    (samples.QWEN25_7B, {"layer_types": ["new_attention"] * 28}, "layer_types in its config.json has a word"),
-    (samples.QWEN25_7B, {"layer_types": ["mamba"] * 28}, "it has layers of mamba, which is not known of qwen2"),
+    (
+        samples.QWEN25_7B,
+        {"layer_types": ["mamba"] * 28},
+        "it has layers of linear_attention, which is not known of qwen2",
+    ),
     (samples.QWEN25_7B, {"kv_lora_rank": 512}, "it has kv_lora_rank, which is not known of qwen2"),
     (samples.QWEN25_7B, {"is_encoder_decoder": True}, "it has is_encoder_decoder, which is not known of qwen2"),
-    (samples.QWEN25_7B, {"use_sliding_window": True, "max_window_layers": None}, "has no max_window_layers"),
     (samples.QWEN3_8B, {"head_dim": None}, "its config.json has no head_dim"),
     (samples.DEEPSEEK_V3, {"kv_lora_rank": None}, "its config.json has no kv_lora_rank"),
     (samples.DEEPSEEK_V3, {"index_topk": 2048}, "it has index_topk, which is not known of deepseek_v3"),
     (samples.GPT_OSS_20B, {"sliding_window": None}, "its config.json has no sliding_window"),
     (samples.QWEN3_NEXT_80B, {"linear_num_key_heads": None}, "its config.json has no linear_num_key_heads"),
-    (samples.QWEN3_NEXT_80B, {"layer_types": ["mamba"] * 48}, "layers of mamba, which is not known of qwen3_next"),
-    (samples.NEMOTRON_NANO_9B, {"hybrid_override_pattern": "M*"}, "hybrid_override_pattern in its config.json is not"),
-    (samples.NEMOTRON_NANO_9B, {"hybrid_override_pattern": "Z" * 56}, "hybrid_override_pattern in its config.json"),
+    (samples.QWEN3_NEXT_80B, {"layer_types": ["sliding_attention"] * 48}, "it has layers of sliding_attention, which"),
     (samples.QWEN25_7B, {"torch_dtype": "float8_e4m3fn"}, "dtype in its config.json is none of"),
     (samples.QWEN25_7B, {"torch_dtype": 16}, "dtype in its config.json is none of"),
 ]

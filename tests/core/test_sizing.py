@@ -28,6 +28,12 @@ def test_grouped_heads_keep_key_and_value_of_each_group_in_every_layer() -> None
     assert kept(samples.QWEN3_8B, 32_768) == 4_831_838_208
 
 
+def test_it_is_what_a_real_server_reports() -> None:
+    # vLLM 0.32 with 1 GiB for the cache of this model at four bytes said: 2,097,152 tokens.
+    tiny = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 64}
+    assert 2**30 // kept(tiny | {"num_key_value_heads": 1, "head_dim": 32}, 1, Fraction(4)) == 2_097_152
+
+
 def test_a_cache_of_one_byte_is_half_of_one_of_two() -> None:
     assert kept(samples.QWEN25_7B, 32_768, ONE) == 939_524_096
 
