@@ -69,23 +69,23 @@ class RunpodInspection:
         try:
             answer = await self._account.open(f"{path}/logs?tail=1")
         except (HeldBack, TransportError) as error:
-            return _unanswered(error)
+            return unanswered(error)
         # Not found is an answer too: who may not ask is told that first.
-        return None if answer.code in {200, 404} else _failed(answer)
+        return None if answer.code in {200, 404} else failed(answer)
 
     async def read_secret_names(self) -> frozenset[str] | Failed:
         answer = await self._asked(SECRETS_PATH)
         if isinstance(answer, Failed):
             return answer
         entries = _list_in(answer, "secrets")
-        return _odd("the answer has no list of secrets") if entries is None else _texts(entries, "name")
+        return odd("the answer has no list of secrets") if entries is None else _texts(entries, "name")
 
     async def read_types(self) -> frozenset[str] | Failed:
         answer = await self._asked(CATALOG_PATH)
         if isinstance(answer, Failed):
             return answer
         entries = _list_in(answer, "gpus")
-        return _odd("the answer has no list of GPU types") if entries is None else _texts(entries, "id")
+        return odd("the answer has no list of GPU types") if entries is None else _texts(entries, "id")
 
     async def read_offers(self, alias: str) -> Offers | Failed:
         need = self._needs[alias]
@@ -95,7 +95,7 @@ class RunpodInspection:
             return answer
         entries = _list_in(answer, "gpus")
         if entries is None:
-            return _odd("the answer has no list of GPU types")
+            return odd("the answer has no list of GPU types")
         named = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
         return {entry["id"]: _offer(entry, need) for entry in named}
 
@@ -103,30 +103,30 @@ class RunpodInspection:
         try:
             answer = await self._old_door.call(Kind.READ, "POST", "/graphql", body=FUNDS_QUERY)
         except (HeldBack, TransportError) as error:
-            return _unanswered(error)
-        return _funds(answer) if answer.code == 200 else _failed(answer)
+            return unanswered(error)
+        return _funds(answer) if answer.code == 200 else failed(answer)
 
     async def _asked(self, path: str) -> Answer | Failed:
         try:
             answer = await self._account.call(Kind.READ, "GET", path)
         except (HeldBack, TransportError) as error:
-            return _unanswered(error)
-        return answer if answer.code == 200 else _failed(answer)
+            return unanswered(error)
+        return answer if answer.code == 200 else failed(answer)
 
 
-def _unanswered(error: HeldBack | TransportError) -> Failed:
+def unanswered(error: HeldBack | TransportError) -> Failed:
     return Failed(trouble=Trouble.HELD_BACK if isinstance(error, HeldBack) else Trouble.SILENT, text=str(error))
 
 
-def _failed(answer: Answer) -> Failed:
+def failed(answer: Answer) -> Failed:
     """By its number alone: the words that come with it may repeat anything."""
     text = f"HTTP {answer.code}"
     if answer.code == 403 and wire.problem_in(answer.code, answer.headers, answer.body) is None:
-        return _odd(f"{text}, and not by the API itself: something in between refuses us")
+        return odd(f"{text}, and not by the API itself: something in between refuses us")
     return Failed(trouble=_TROUBLES.get(answer.code, Trouble.ODD), text=text)
 
 
-def _odd(text: str) -> Failed:
+def odd(text: str) -> Failed:
     return Failed(trouble=Trouble.ODD, text=text)
 
 
@@ -167,14 +167,14 @@ def _funds(answer: Answer) -> Funds | Failed:
     found = document(answer.body)
     data = found.get("data") if isinstance(found, dict) else None
     if not isinstance(data, dict):
-        return _odd("the answer names no account")
+        return odd("the answer names no account")
     myself = data.get("myself")
     if myself is None:
         return Failed(trouble=Trouble.CREDENTIAL, text="the key belongs to nobody there")
     shown = myself if isinstance(myself, dict) else {}
     balance, rate = _amount(shown.get("clientBalance")), wire.usd(shown.get("currentSpendPerHr"))
     if balance is None or rate is None:
-        return _odd("the answer has no balance")
+        return odd("the answer has no balance")
     return Funds(balance_usd=balance, usd_per_hour=rate, usd_per_hour_max=wire.usd(shown.get("spendLimit")))
 
 

@@ -194,11 +194,11 @@ class Reader:
             word=_printable(word or "unsaid"),
             fault=FAULT_WORDS.get(word or "") or _without_cards(entry, state),
             endpoint=self._endpoint(key.incarnation) if state is ProviderState.RUNNING else None,
-            created_at=_instant(entry.get("createdAt")),
+            created_at=instant(entry.get("createdAt")),
             started_at=self.starts.report(
                 key.incarnation,
-                said=_instant(entry.get("startedAt")),
-                uptime=_span(runtime.get("uptime")),
+                said=instant(entry.get("startedAt")),
+                uptime=span(runtime.get("uptime")),
                 now=now,
             ),
             usd_per_hour=usd(entry.get("cost")),
@@ -356,7 +356,7 @@ def _offer(text: str | None) -> str | None:
     return _printable(text)
 
 
-def _instant(value: Any) -> datetime | None:
+def instant(value: Any) -> datetime | None:
     """An RFC 3339 instant in UTC. One without a zone is nobody's time, and one at the calendar's end is none: no
     deadline could be counted from it."""
     try:
@@ -368,7 +368,7 @@ def _instant(value: Any) -> datetime | None:
         return None
 
 
-def _span(value: Any) -> timedelta | None:
+def span(value: Any) -> timedelta | None:
     """Whole or broken seconds, up to ten years: beyond it the number is none."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= SPAN_SECONDS_MAX:
         return None
