@@ -208,11 +208,21 @@ def unblock(
 
 
 @app.command(rich_help_panel=TROUBLE)
-def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> int:
+def doctor(
+    live: Annotated[bool, typer.Option("--live", help="Rent one cheap machine to find out; stops it.")] = False,
+    spend_limit: Annotated[str | None, typer.Option(help="US dollars that --live may cost.")] = None,
+    model: Annotated[str | None, typer.Option(help="--live: shape the machine as this model.")] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
     """Would it work? Config, keys, files, store, daemon, and all that asking the provider tells; rents nothing.
 
     Each line is ok, warn or fail, with the mend. Ends with 0 unless something failed: 78 config, 4 provider, 1 others.
     """
+    if live or spend_limit is not None or model is not None:
+        from controller.cli.doctor.live import run_live, wished
+
+        return _awaited(partial(run_live, config, wished(spend_limit, live=live, model=model, as_json=as_json)))
     from controller.cli import doctor as examining
 
     return _awaited(partial(examining.doctor, config, as_json=as_json, seams=examining.Seams()))

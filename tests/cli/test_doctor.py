@@ -234,11 +234,15 @@ def test_a_systemd_credential_is_no_fault_outside_its_service(world: World) -> N
     examined = world.examined()
     assert examined.of("account-key")[0].startswith("warn account-key a systemd credential: not there outside")
     assert examined.of("model-keys") == [
-        "ok model-keys those to be seen are private; systemd credentials, not there outside the service: qwen"
+        "ok model-keys those to be seen are private; systemd credentials, not there outside their service: qwen"
     ]
     assert (examined.code, world.calls) == (0, [])
     world.environment["CREDENTIALS_DIRECTORY"] = str(world.folder / "keys")
-    assert world.examined().of("key") == ["ok key accepted"]
+    inside = world.examined()
+    assert (inside.of("key"), inside.code) == (["ok key accepted"], 0)
+    (world.folder / "keys" / "model_qwen").write_text("two words")
+    (world.folder / "keys" / "model_qwen").chmod(0o600)
+    assert world.examined().of("model-keys")[0].startswith("fail model-keys")
 
 
 def test_a_model_at_fault_is_left_out_and_the_rest_examined(world: World) -> None:
@@ -303,6 +307,23 @@ async def test_a_daemon_that_runs_is_asked_how_it_is(world: World) -> None:
         daemon.refuses("GET /v1/status", "store_unavailable", "no store")
         assert (await world.examine()).of("daemon")[0].startswith("warn daemon answers strangely: no store")
     assert [call for call, _ in daemon.asked] == ["GET /v1/status"] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--live"], "say how much it may cost"),
+        (["--spend-limit", "2"], "are for --live"),
+        (["--model", "qwen"], "are for --live"),
+        *(
+            (["--live", "--spend-limit", amount], "not an amount of US dollars")
+            for amount in ("0", "-1", "NaN", "Infinity", "two", "")
+        ),
+    ],
+)
+def test_nothing_is_rented_without_a_limit_that_makes_sense(world: World, options: list[str], words: str) -> None:
+    assert run_command_line(["doctor", "--config", str(world.config), *options]) == 2
+    assert words in world.capture.readouterr().err
 
 
 def test_the_command_itself_speaks_over_sockets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 
 import anyio
 import pytest
@@ -148,6 +149,37 @@ async def test_follow_shows_what_comes() -> None:
 
 async def _has(words: str, event: str) -> bool:
     return event in words
+
+
+async def test_a_qualification_killed_and_interrupted_leaves_nothing_that_the_next_does_not_stop() -> None:
+    async with box(limit=150, ready_seconds=3, balance=100) as world:
+        words = ("doctor", "--live", "--spend-limit", "1", "--config", str(world.config))
+        killed = world.spawn("doctor", *words)
+
+        async def rented() -> bool:
+            return bool(await world.alive())
+
+        await world.eventually(rented, within=30, what="a machine")
+        await killed.kill()
+        assert len(world.open_duties()) == 1
+
+        interrupted = world.spawn("doctor", *words)
+
+        async def another() -> bool:
+            return len(await world.pods()) == 2
+
+        await world.eventually(another, within=60, what="a second machine, once the first is proven gone")
+        assert len(await world.alive()) == 1
+        interrupted.signal(signal.SIGINT)
+        assert await interrupted.ended(within=60) == 130, interrupted.text()
+        assert (await world.alive(), world.open_duties()) == ([], [])
+
+        whole = await world.cli("doctor", "--live", "--spend-limit", "1", "--json", within=90)
+        assert whole.code == 0, whole.err
+        assert {answer["question"]: answer["said"] for answer in whole.json["answers"]}["OU-4"] == "yes"
+        assert await world.alive() == []
+        verified = await world.cli("evidence", "verify")
+        assert "whole: " in verified.err, verified.err
 
 
 async def test_an_examination_beside_a_daemon_and_without_one_rents_nothing() -> None:

@@ -42,7 +42,7 @@ async def doctor(config: Path | None, *, as_json: bool, seams: Seams) -> Exit:
         findings.append(warn("provider", "not asked, and nothing else looked at", mend=mend))
         secrets: frozenset[str] = frozenset()
     else:
-        findings += await _examined(settings, seams)
+        findings += await examined(settings, seams)
         secrets = here.known_secrets(settings)
     findings = [_clean(finding, secrets) for finding in in_order(findings)]
     code = exit_of(findings)
@@ -63,7 +63,8 @@ def _config(
     return path, *load_in_part(path, environment)
 
 
-async def _examined(settings: Settings, seams: Seams) -> list[Finding]:
+async def examined(settings: Settings, seams: Seams) -> list[Finding]:
+    """Every check but that of the config itself."""
     key, findings = here.account_key(settings)
     findings += here.model_keys(settings)
     findings += here.modes(settings.places)
@@ -77,9 +78,9 @@ async def _examined(settings: Settings, seams: Seams) -> list[Finding]:
         findings.append(warn("provider", "not asked: there is no key to ask with", mend="see `account-key`"))
         return findings
     us = _us(settings, kept)
-    answers = await asking.ask(
-        settings, key=key.get_secret_value(), us=us, clock=seams.clock, transport=seams.transport
-    )
+    secret = key.get_secret_value()
+    async with asking.reached(settings, key=secret, us=us, clock=seams.clock, transport=seams.transport) as reach:
+        answers = await asking.ask(reach, now=seams.clock.now())
     return findings + asking.judged(settings, answers, us, kept)
 
 

@@ -1,12 +1,12 @@
 """What does the provider say to everything that is asked of it?
 
 All questions leave together and each waits for itself: one that hangs keeps none from its answer, and the whole ends
-within its limit. Every call reads.
+within its limit. Every call of `ask` reads.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -23,10 +23,12 @@ from controller.clock import MachineClock
 from controller.core.identity import Owner, Scope
 from controller.core.inventory import Listing
 from controller.providers.inspecting import Failed, Funds, Inspecting, Offers, Trouble
+from controller.providers.qualifying import Qualifying
 from controller.providers.runpod.account import Account, open_api
 from controller.providers.runpod.adapter import RunpodReading
 from controller.providers.runpod.inspection import Need, RunpodInspection, graphql_address
 from controller.providers.runpod.order import Cloud
+from controller.providers.runpod.qualification import RunpodQualification
 from controller.providers.runpod.wire import Namespace
 from controller.settings import Settings
 from controller.transport import AsyncTransport
@@ -65,28 +67,43 @@ class Ear:
             self.best = Sample(said=said, wall=self._clock.wall(), round_trip=round_trip)
 
 
-async def ask(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The ways to the account, paced together."""
+
+    inspection: Inspecting
+    qualification: Qualifying
+    reading: RunpodReading
+    needs: Mapping[str, Need]
+    ear: Ear
+
+
+@asynccontextmanager
+async def reached(
     settings: Settings, *, key: str, us: Owner, clock: MachineClock, transport: AsyncTransport | None
-) -> Answers:
+) -> AsyncIterator[Reach]:
     section = settings.written.runpod
     limit = min(CALL_LIMIT, settings.hosting_policy().call_limit)
+    opened = partial(open_api, key=key, transport=transport, limit=limit)
     ear = Ear(clock)
-    async with AsyncExitStack() as stack:
-        http = await stack.enter_async_context(
-            open_api(key=key, api_url=section.api_url, transport=transport, limit=limit)
-        )
-        door = await stack.enter_async_context(
-            open_api(key=key, api_url=graphql_address(section.api_url), transport=transport, limit=limit)
-        )
+    async with opened(api_url=section.api_url) as http, opened(api_url=graphql_address(section.api_url)) as door:
         account = Account(http, clock=clock, hear=ear)
-        reading = RunpodReading(account, namespace=_namespace(settings, us))
         needs = {alias: _need(settings, alias) for alias in settings.models}
-        inspection = RunpodInspection(account, old_door=Account(door, clock=clock), needs=needs)
-        answers = _silence(clock.now())
-        async with anyio.create_task_group() as group:
-            for question in _questions(answers, inspection, reading, needs):
-                group.start_soon(question)
-    answers.sample = ear.best
+        yield Reach(
+            inspection=RunpodInspection(account, old_door=Account(door, clock=clock), needs=needs),
+            qualification=RunpodQualification(account),
+            reading=RunpodReading(account, namespace=_namespace(settings, us)),
+            needs=needs,
+            ear=ear,
+        )
+
+
+async def ask(reach: Reach, *, now: datetime) -> Answers:
+    answers = _silence(now)
+    async with anyio.create_task_group() as group:
+        for question in _questions(answers, reach.inspection, reach.reading, reach.needs):
+            group.start_soon(question)
+    answers.sample = reach.ear.best
     return answers
 
 

@@ -49,7 +49,7 @@ def account_key(settings: Settings) -> tuple[SecretStr | None, list[Finding]]:
     key, problems = _had(settings.runpod_key)
     if key is not None:
         return key, [ok("account-key", "there, and private")]
-    if "CREDENTIALS_DIRECTORY" not in settings.environment and settings.written.runpod.key_credential is not None:
+    if _elsewhere(settings, settings.written.runpod.key_credential):
         mend = "to ask the provider too, run it as root with CREDENTIALS_DIRECTORY set to the folder of the keys"
         return None, [warn("account-key", "a systemd credential: not there outside its service", mend=mend)]
     return None, [_key_at_fault("account-key", problem) for problem in problems]
@@ -57,20 +57,25 @@ def account_key(settings: Settings) -> tuple[SecretStr | None, list[Finding]]:
 
 def model_keys(settings: Settings) -> Iterator[Finding]:
     """The gateway's keys: of model servers, and of clients."""
-    outside = "CREDENTIALS_DIRECTORY" not in settings.environment
     problems: list[Problem] = []
     unseen: list[str] = []
     for alias, section in settings.models.items():
         found = _had(partial(settings.server_key, alias))[1]
-        if found and outside and section.key_credential is not None:
+        if found and _elsewhere(settings, section.key_credential):
             unseen.append(alias)
         else:
             problems += found
     problems += _had(settings.client_key_digests)[1]
     yield from (_key_at_fault("model-keys", problem) for problem in problems)
     if not problems:
-        more = f"; systemd credentials, not there outside the service: {', '.join(unseen)}" if unseen else ""
+        more = f"; systemd credentials, not there outside their service: {', '.join(unseen)}" if unseen else ""
         yield ok("model-keys", f"those to be seen are private{more}" if unseen else "there, and private")
+
+
+def _elsewhere(settings: Settings, credential: str | None) -> bool:
+    """A systemd credential that this process was not given: another service has it."""
+    folder = settings.environment.get("CREDENTIALS_DIRECTORY")
+    return credential is not None and (folder is None or not os.path.lexists(os.path.join(folder, credential)))
 
 
 def known_secrets(settings: Settings) -> frozenset[str]:
