@@ -70,6 +70,110 @@ def test_the_longest_request_is_known_unless_positions_are_stretched(stretch: ob
         assert read_architecture(samples.QWEN3_8B | {key: stretch}).context_most == most
 
 
+TWELVE: samples.Json = {
+    "num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 4, "hidden_size": 1024,
+    "sliding_window": 512, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+    "linear_value_head_dim": 16, "linear_conv_kernel_dim": 4,
+}  # fmt: skip
+# Of twelve layers, how many attend to all tokens, to a window, and keep a state; and must the heads' width be told?
+TABLE = [
+    (
+        "llama granite granitemoe olmo2 olmoe cohere smollm3 stablelm ernie4_5_moe phimoe glm4v_text"
+        " qwen2 qwen2_moe qwen2_vl qwen2_vl_text qwen2_5_vl qwen2_5_vl_text",
+        (12, 0, 0),
+        False,
+    ),
+    (
+        "gemma glm glm4 glm4_moe seed_oss minimax_m2 ministral3 ernie4_5 nemotron glm4v_moe_text"
+        " qwen3 qwen3_moe qwen3_vl_text qwen3_vl_moe_text llama4_text",
+        (12, 0, 0),
+        True,
+    ),
+    ("mistral mixtral phi3 starcoder2", (0, 12, 0), False),
+    ("cohere2 olmo3", (3, 9, 0), False),
+    ("gemma2 gpt_oss", (6, 6, 0), True),
+    ("qwen3_next qwen3_5_text qwen3_5_moe_text", (3, 0, 9), True),
+]
+ROWS = [(name, counts, told) for names, counts, told in TABLE for name in names.split()]
+
+
+@pytest.mark.parametrize(("model_type", "counts", "told"), ROWS)
+def test_each_architecture_is_laid_out_as_its_row_says(
+    model_type: str, counts: tuple[int, int, int], told: bool
+) -> None:
+    named = TWELVE | {"model_type": model_type}
+    found = read_architecture(named | {"head_dim": 96})
+    windows = [one for one in found.attention if one.window is not None]
+    attending = sum(one.layers for one in found.attention if one.window is None)
+    assert (attending, sum(one.layers for one in windows), sum(one.layers for one in found.recurrent)) == counts
+    assert {(one.heads, one.elements, one.latent) for one in found.attention} == {(4, 192, False)}
+    assert {one.window for one in windows} <= {512}
+    if told:
+        assert refused(named) == "its config.json has no head_dim"
+    else:
+        assert {one.elements for one in read_architecture(named).attention} == {128}
+
+
+@pytest.mark.parametrize("model_type", ["deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite"])
+def test_compressing_architectures_keep_one_latent(model_type: str) -> None:
+    compressed = {"model_type": model_type, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "v_head_dim": 128}
+    assert read_architecture(TWELVE | compressed).attention == (
+        Attention(layers=12, heads=1, elements=576, latent=True),
+    )
+
+
+@pytest.mark.parametrize("model_type", ["bert", "roberta", "xlm-roberta", "modernbert"])
+def test_encoding_architectures_keep_nothing(model_type: str) -> None:
+    found = read_architecture(TWELVE | {"model_type": model_type})
+    assert (found.attention, found.recurrent, found.attention_heads) == ((), (), 16)
+
+
+WRAPPED = (
+    "gemma3 mistral3 llava llava_next llava_onevision qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe qwen3_5 qwen3_5_moe"
+    " llama4 internvl internvl_chat idefics3 smolvlm glm4v glm4v_moe aya_vision"
+)
+
+
+@pytest.mark.parametrize("model_type", WRAPPED.split())
+@pytest.mark.parametrize("key", ["text_config", "llm_config", "language_config"])
+def test_a_model_that_sees_nests_what_it_keeps(model_type: str, key: str) -> None:
+    assert read_architecture({"model_type": model_type, key: samples.QWEN25_7B}).model_type == "qwen2"
+
+
+def test_what_gemma_leaves_out_is_what_its_own_code_takes() -> None:
+    bare = {"model_type": "gemma3_text", "num_hidden_layers": 12}
+    found = read_architecture(bare)
+    assert found.attention_heads == 8
+    assert found.attention == (
+        Attention(layers=2, heads=4, elements=512),
+        Attention(layers=10, heads=4, elements=512, window=4096),
+    )
+
+
+BOUNDS = [
+    ("num_hidden_layers", 1024),
+    ("num_attention_heads", 4096),
+    ("num_key_value_heads", 4096),
+    ("head_dim", 2**20),
+    ("sliding_window", 2**31),
+]
+
+
+@pytest.mark.parametrize(("key", "most"), BOUNDS)
+def test_every_number_has_a_bound(key: str, most: int) -> None:
+    mistral = TWELVE | {"model_type": "mistral", "head_dim": 64}
+    read_architecture(mistral | {key: most})
+    assert refused(mistral | {key: most + 1}) == f"{key} in its config.json is no whole number from 1 to {most}"
+    assert refused(mistral | {key: 0}) == f"{key} in its config.json is no whole number from 1 to {most}"
+
+
+@pytest.mark.parametrize("word", ["bfloat16", "float16", "float32", "torch.bfloat16", None])
+@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
+def test_a_number_of_the_cache_takes_two_bytes_unless_a_server_is_told_otherwise(key: str, word: str | None) -> None:
+    bare = {name: value for name, value in samples.QWEN3_8B.items() if name != "torch_dtype"}
+    assert read_architecture(bare | {key: word}).element_bytes == 2
+
+
 UNKNOWN = [
     ({"model_type": "hyena_ssm", "num_hidden_layers": 4}, "the architecture hyena_ssm is not known"),
     ({"num_hidden_layers": 4}, "the architecture without model_type is not known"),
