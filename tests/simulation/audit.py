@@ -28,6 +28,9 @@ ON_ITS_WAY_S: Final = 31.0
 IDLE_AFTER_S: Final = 300.0
 SLACK_S: Final = 60.0
 AT_ONCE_S: Final = 5.0
+CALL_LIMIT_S: Final = 30.0
+SETTLE_S: Final = 120.0
+"""What the provider does later than so long after a call ended is a lie of it, by the contract."""
 SHORTENED_S: Final = 45.0
 """What `model-changed` makes of the idle time, with some room."""
 AGES_S: Final = {"startup-deadline": 840.0, "lifetime-exceeded": 7 * 86400.0 - 60.0}
@@ -49,6 +52,7 @@ class Life:
     pod: Pod
     request: str | None
     installation: str | None
+    made_at: float
 
 
 class Audit:
@@ -62,6 +66,7 @@ class Audit:
         self.lives: dict[str, Life] = {}
         self.numbers: Counter[str] = Counter()
         self.creates: Counter[str] = Counter()
+        self.called_at: dict[str, float] = {}
         self.void: set[str] = set()
         self.used_epochs: dict[int, str] = {}
         self.first: Violation | None = None
@@ -97,6 +102,7 @@ class Audit:
         asked, told = env["GPUWARDEN_REQUEST"], self.told[machine.name]
         self.numbers["creates"] += 1
         self.creates[asked] += 1
+        self.called_at[asked] = self.town.kernel.time
         if self.creates[asked] > 1:
             self.violated(1, f"create {asked} is sent twice")
         duties = told.open_for(asked)
@@ -164,7 +170,7 @@ class Audit:
         watch(pod, self.town.kernel)
         request = pod.env.get("GPUWARDEN_REQUEST")
         if pod.env.get("GPUWARDEN_OWNER") == OWNER:
-            self.lives[pod.id] = Life(pod, request, pod.env.get("GPUWARDEN_INSTALLATION"))
+            self.lives[pod.id] = Life(pod, request, pod.env.get("GPUWARDEN_INSTALLATION"), self.town.kernel.time)
             self.town.kernel.tell("provider", f"made {pod.id} for {request}")
         if request in self.void and self.creates[request] and not self.town.staged.of(pod.id):
             self.violated(1, f"the obligation of {request} is void, and {pod.id} exists")
@@ -222,10 +228,15 @@ class Audit:
             now = self.town.kernel.time
             if evidence["kind"] == "external-confirmation":
                 self.numbers["discharged by a wrong confirmation"] += 1
-            elif self.town.staged.touching(LYING, now - LIE_LASTS_S, now):
+            elif self._later_than_settle(life) or self.town.staged.touching(LYING, now - LIE_LASTS_S, now):
                 self.numbers["excusable discharges"] += 1
             else:
                 self.violated(11, f"{duty.id} is discharged by {evidence['kind']}, and {life.pod.id} bills")
+
+    def _later_than_settle(self, life: Life) -> bool:
+        """Was it made so long after its create was given up that nobody waits for it any more?"""
+        called = self.called_at.get(life.request or "")
+        return called is not None and life.made_at - called >= CALL_LIMIT_S + SETTLE_S
 
     def _due(self, duty: Duty) -> None:
         """Nothing is stopped for a reason that is none."""
