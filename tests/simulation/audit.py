@@ -209,7 +209,7 @@ class Audit:
         elif event == "obligation.discharged":
             self._discharged(told.duties[line["obligation"]], line["evidence"])
         elif event == "obligation.due":
-            self._due(told.duties[line["obligation"]])
+            self._due(told, told.duties[line["obligation"]])
         elif event == "stop.submitted":
             self._stopped(told.duties[line["obligation"]])
 
@@ -238,12 +238,15 @@ class Audit:
         called = self.called_at.get(life.request or "")
         return called is not None and life.made_at - called >= CALL_LIMIT_S + SETTLE_S
 
-    def _due(self, duty: Duty) -> None:
+    def _due(self, told: Told, duty: Duty) -> None:
         """Nothing is stopped for a reason that is none."""
         reason = duty.reason or ""
         self.numbers[f"stops for {reason}"] += 1
         if reason == "idle":
             self._idled(duty)
+        elif reason == "orphan" and self._awaited(told, duty):
+            self.numbers["false stops"] += 1
+            self.violated(0, f"{duty.pod} is stopped as an orphan, and its create is still to be resolved")
         elif reason in JUSTIFY and not self._justified(duty, JUSTIFY[reason]):
             self.numbers["false stops"] += 1
             self.violated(0, f"{duty.pod} is stopped for {reason}, and nothing of the kind befell it")
@@ -258,6 +261,12 @@ class Audit:
             return
         if not self.town.staged.touching(UNTROUBLED, duty.due - LIE_LASTS_S, now):
             self.violated(10, f"the stop of {duty.pod} is sent {now - duty.due:.0f} s after it was due")
+
+    def _awaited(self, told: Told, duty: Duty) -> bool:
+        """Is it what a create came to, whose own obligation looks for it?"""
+        life = self.lives.get(duty.pod or "")
+        asked = [] if life is None or life.request is None else told.open_for(life.request)
+        return any(other is not duty and other.pod in {None, duty.pod} for other in asked)
 
     def _justified(self, duty: Duty, kinds: frozenset[str]) -> bool:
         life, now = self.lives.get(duty.pod or ""), self.town.kernel.time

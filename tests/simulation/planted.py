@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from controller import supervision, transport
-from controller.core import hosting, obligation
+from controller.core import hosting, obligation, orphans
 from controller.core.book import AccountTrust
 from controller.gateway import stream_leases
 from controller.providers.runpod.adapter import RunpodWriting
@@ -76,16 +76,9 @@ def _accepted_is_proof() -> None:
 
 
 def _sweep_first() -> None:
+    """Whatever no record holds yet is stopped in the moment it is seen."""
     _swap(OrphanSweeper, "_expected", lambda _: lambda self, seen: False)
-
-    def wrong(real: Any) -> Any:
-        def init(self: Any, *args: Any, **options: Any) -> None:
-            real(self, *args, **options)
-            self._policy = replace(self._policy, orphan_grace=timedelta(0))
-
-        return init
-
-    _swap(OrphanSweeper, "__init__", wrong)
+    _swap(orphans, "decide_orphan", lambda _: lambda sighting, *, grace, now: orphans.StopOrphan())
 
 
 def _idle_from_start() -> None:
