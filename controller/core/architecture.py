@@ -13,6 +13,7 @@ Rows follow the model code of vLLM and transformers, as read in 2026.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from controller.core.layers import (
@@ -90,7 +91,9 @@ def read_architecture(config: object) -> Architecture:
         raise CannotSize(f"it has layers of {strange[0]}, which is not known of {part.model_type}")
     return Architecture(
         model_type=part.model_type,
-        attention_heads=part.whole("num_attention_heads", most=_HEADS_MOST, default=family.numbers),
+        attention_heads=part.whole(
+            "num_attention_heads", most=_HEADS_MOST, usual=family.numbers.get("num_attention_heads")
+        ),
         attention=tuple(_attention(part, family, kinds)),
         recurrent=tuple(_recurrent(part, family, kinds)),
         element_bytes=_element_bytes(config, part),
@@ -153,16 +156,16 @@ def _attention(part: Part, family: _Family, kinds: Sequence[Kind]) -> list[Atten
             heads, elements = _latent(part) if family.latent else _grouped(part, family)
             window = None
             if kind is Kind.SLIDING:
-                window = part.whole("sliding_window", most=_TOKENS_MOST, default=family.numbers)
+                window = part.whole("sliding_window", most=_TOKENS_MOST, usual=family.numbers.get("sliding_window"))
             found.append(Attention(layers=layers, heads=heads, elements=elements, window=window, latent=family.latent))
     return found
 
 
 def _grouped(part: Part, family: _Family) -> tuple[int, int]:
     """Key and value of each group of heads."""
-    heads = part.whole("num_key_value_heads", most=_HEADS_MOST, default=family.numbers)
+    heads = part.whole("num_key_value_heads", most=_HEADS_MOST, usual=family.numbers.get("num_key_value_heads"))
     if part.content.get("head_dim") is not None or "head_dim" in family.numbers or family.says_head_dim:
-        return heads, 2 * part.whole("head_dim", most=_WIDTH_MOST, default=family.numbers)
+        return heads, 2 * part.whole("head_dim", most=_WIDTH_MOST, usual=family.numbers.get("head_dim"))
     hidden = part.whole("hidden_size", most=_WIDTH_MOST)
     width, rest = divmod(hidden, part.whole("num_attention_heads", most=_HEADS_MOST))
     if rest or not width:
@@ -192,17 +195,13 @@ def _delta_state(part: Part) -> int:
     return 2 * kept * inputs + _RECURRENT_BYTES * value_heads * value_width * key_width
 
 
-def _mamba2_state(
-    heads_key: str, width_key: str, size_key: str, groups_key: str, kernel_key: str
-) -> Callable[..., int]:
-    def read(part: Part) -> int:
-        inner = part.whole(heads_key, most=_HEADS_MOST) * part.whole(width_key, most=_WIDTH_MOST)
-        size = part.whole(size_key, most=_WIDTH_MOST)
-        inputs = inner + 2 * part.whole(groups_key, most=_HEADS_MOST) * size
-        kept = part.whole(kernel_key, most=_WIDTH_MOST) - 1
-        return 2 * kept * inputs + _RECURRENT_BYTES * inner * size
-
-    return read
+def _mamba2_state(part: Part, *, heads: str, width: str, size: str, groups: str, kernel: str) -> int:
+    """The last inputs of a short convolution, and a state for each of the inner numbers; by the names of their keys."""
+    inner = part.whole(heads, most=_HEADS_MOST) * part.whole(width, most=_WIDTH_MOST)
+    state = part.whole(size, most=_WIDTH_MOST)
+    inputs = inner + 2 * part.whole(groups, most=_HEADS_MOST) * state
+    kept = part.whole(kernel, most=_WIDTH_MOST) - 1
+    return 2 * kept * inputs + _RECURRENT_BYTES * inner * state
 
 
 def _element_bytes(config: object, part: Part) -> int:
@@ -239,7 +238,7 @@ _LATENT: Final = _Family(
     layers=full, kinds=frozenset({Kind.FULL}), latent=True, expected=frozenset({"kv_lora_rank", "v_head_dim"})
 )
 _DELTA: Final = _Family(
-    layers=full_every("full_attention_interval", 4, between=Kind.STATE),
+    layers=partial(full_every, key="full_attention_interval", usual=4, between=Kind.STATE),
     kinds=frozenset({Kind.FULL, Kind.STATE}),
     state=_delta_state,
     says_head_dim=True,
@@ -258,10 +257,13 @@ _FAMILIES: Final[Mapping[str, _Family]] = {
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), _DELTA),
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite"), _LATENT),
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "modernbert"), _ENCODING),
-    **dict.fromkeys(("cohere2", "olmo3"), _Family(layers=full_every("sliding_window_pattern", 4))),
-    **dict.fromkeys(("gemma2", "gpt_oss"), _Family(layers=full_every("sliding_window_pattern", 2), says_head_dim=True)),
+    **dict.fromkeys(("cohere2", "olmo3"), _Family(layers=partial(full_every, key="sliding_window_pattern", usual=4))),
+    **dict.fromkeys(
+        ("gemma2", "gpt_oss"),
+        _Family(layers=partial(full_every, key="sliding_window_pattern", usual=2), says_head_dim=True),
+    ),
     "gemma3_text": _Family(
-        layers=full_every("sliding_window_pattern", 6),
+        layers=partial(full_every, key="sliding_window_pattern", usual=6),
         numbers={"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096},
     ),
     # Three layers of four attend in chunks; vLLM keeps all tokens there too, unless a variable of its own allows less.
@@ -269,12 +271,26 @@ _FAMILIES: Final[Mapping[str, _Family]] = {
     "granitemoehybrid": _Family(
         layers=only_listed,
         kinds=_MAMBA,
-        state=_mamba2_state("mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv"),
+        state=partial(
+            _mamba2_state,
+            heads="mamba_n_heads",
+            width="mamba_d_head",
+            size="mamba_d_state",
+            groups="mamba_n_groups",
+            kernel="mamba_d_conv",
+        ),
     ),
     "nemotron_h": _Family(
         layers=by_pattern,
         kinds=_MAMBA,
-        state=_mamba2_state("mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups", "conv_kernel"),
+        state=partial(
+            _mamba2_state,
+            heads="mamba_num_heads",
+            width="mamba_head_dim",
+            size="ssm_state_size",
+            groups="n_groups",
+            kernel="conv_kernel",
+        ),
         says_head_dim=True,
     ),
 }

@@ -44,11 +44,11 @@ class Part:
     def layers(self) -> int:
         return self.whole("num_hidden_layers", most=LAYERS_MOST)
 
-    def whole(self, key: str, *, most: int, default: Mapping[str, int] | None = None) -> int:
+    def whole(self, key: str, *, most: int, usual: int | None = None) -> int:
         """A whole number from 1 to `most`; where it is missing, what the architecture's own code takes."""
         value = self.content.get(key)
-        if value is None and default and key in default:
-            return default[key]
+        if value is None and usual is not None:
+            return usual
         if value is None:
             raise CannotSize(f"its config.json has no {key}")
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
@@ -88,14 +88,14 @@ def windowed_from(part: Part) -> Sequence[Kind]:
     return _listed(part, rule)
 
 
-def full_every(key: str, usual: int, *, between: Kind = Kind.SLIDING) -> Rule:
-    """One full layer closes each round of `key` layers."""
+def full_every(part: Part, *, key: str, usual: int, between: Kind = Kind.SLIDING) -> Sequence[Kind]:
+    """One full layer closes each round of as many layers as `key` says."""
 
     def rule(part: Part) -> Sequence[Kind]:
-        period = part.whole(key, most=LAYERS_MOST, default={key: usual})
+        period = part.whole(key, most=LAYERS_MOST, usual=usual)
         return [Kind.FULL if number % period == 0 else between for number in range(1, part.layers + 1)]
 
-    return lambda part: _listed(part, rule)
+    return _listed(part, rule)
 
 
 def by_pattern(part: Part) -> Sequence[Kind]:

@@ -24,6 +24,7 @@ def test_a_window_that_is_switched_off_is_none() -> None:
         (20, None),
         (8, 131072),
     ]
+    assert layers(samples.QWEN25_7B | {"use_sliding_window": True, "sliding_window": None}) == [(28, None)]
 
 
 def test_a_window_of_every_layer_is_taken_where_the_architecture_has_it() -> None:
@@ -72,6 +73,13 @@ BROKEN: list[tuple[samples.Json, samples.Json, str]] = [
     (samples.NEMOTRON_NANO_9B, {"hybrid_override_pattern": "M*"}, "hybrid_override_pattern in its config.json is not"),
     (samples.NEMOTRON_NANO_9B, {"hybrid_override_pattern": "Z" * 56}, "hybrid_override_pattern in its config.json"),
     (samples.QWEN25_7B, {"layer_types": [["full_attention"]] * 28}, "layer_types in its config.json has a word"),
+    (samples.QWEN25_7B, {"layer_types": 28}, "no list of one word a layer"),
+    (samples.NEMOTRON_NANO_9B, {"hybrid_override_pattern": 56}, "hybrid_override_pattern in its config.json is not"),
+    (
+        samples.GEMMA3_27B["text_config"],
+        {"sliding_window_pattern": 1025},
+        "sliding_window_pattern in its config.json is no",
+    ),
     (GRANITE, {"layer_types": None}, "its config.json has no layer_types"),
 ]
 

@@ -57,6 +57,8 @@ def test_four_long_requests_of_a_mixed_model_take_tens_of_gib() -> None:
 def test_while_a_prompt_is_read_a_layer_with_a_window_keeps_a_step_beside_it() -> None:
     assert kept(samples.GEMMA3_27B, 131_072, step_tokens=2_048) == 11_173_625_856 + 52 * 2_048 * 8_192
     assert kept(samples.GEMMA3_27B, 2_000, step_tokens=2_048) == 62 * 2_000 * 8_192
+    at_rest = cache_bytes(read_architecture(samples.GEMMA3_27B), context=131_072, element=TWO)
+    assert at_rest == 11_173_625_856
 
 
 def test_a_listed_window_in_every_other_layer_is_counted_so() -> None:
@@ -102,6 +104,11 @@ def test_cards_share_the_heads_and_keep_one_each_where_there_are_more_cards_than
 def test_cards_that_cannot_share_the_heads_are_told_which(cards: int, heads: list[str]) -> None:
     faults = list(split_faults(read_architecture(samples.QWEN25_7B), cards))
     assert [fault.split("the model's ")[1].split()[0] for fault in faults] == heads
+
+
+def test_heads_of_all_layers_are_told_once() -> None:
+    faults = list(split_faults(read_architecture(samples.GEMMA3_27B), 3))
+    assert [fault.split("the model's ")[1].split()[0] for fault in faults] == ["32", "16"]
 
 
 def test_a_single_latent_is_no_hindrance_to_any_number_of_cards() -> None:
