@@ -23,6 +23,7 @@ The folder says what code may do. Imports point down this list, and `make check`
 The life of a machine, and the file that rules each step:
 
 * may it start, and what may it cost            core.start, core.policy, core.spend, core.backoff
+* would it fit, before anything is asked        core.layers, core.architecture, core.sizing, for `config check` alone
 * may this command be obeyed                    core.hosting, inside the transactions of store.deployments, store.duties
 * what has to change now                        core.reconcile, tasks.reconciler
 * who may act on it now                         core.lease (epochs), tasks.lease_keeper

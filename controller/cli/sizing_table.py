@@ -3,11 +3,12 @@
 Tables with a model a row, and an object a model for scripts. What is not known says so: a dash never stands for no.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import ROUND_FLOOR
 from typing import Any
 
 from controller.cli.output import show_table
+from controller.core.sizing import Room
 from controller.settings.estimates import Estimate, gigabytes
 from controller.settings.values import write_span
 
@@ -53,16 +54,14 @@ def sizing(found: Estimate) -> dict[str, Any]:
 
 
 def _memory(found: Estimate) -> tuple[object, ...]:
-    rooms = [one.room for one in found.fits if one.room is not None]
-    left = min((one.left_bytes for one in rooms), default=None)
     return (
         found.alias,
         "unknown" if found.weights_bytes is None else f"{gigabytes(found.weights_bytes)} GB",
         "cannot size" if found.cache_bytes is None else f"{gigabytes(found.cache_bytes)} GB",
         f"{found.cards} × {', '.join(_offers(found))}",
-        _fits(found),
-        "unknown" if left is None else f"{gigabytes(left, ROUND_FLOOR)} GB",
-        min((one.contexts for one in rooms), default="unknown"),
+        _each(found, lambda room: "yes" if room.fits else "no"),
+        _each(found, lambda room: f"{gigabytes(room.left_bytes, ROUND_FLOOR)} GB"),
+        _each(found, lambda room: str(room.contexts)),
     )
 
 
@@ -83,7 +82,7 @@ def _offers(found: Estimate) -> Iterator[str]:
         yield one.offer if one.card_gb is None else f"{one.offer} ({one.card_gb} GB)"
 
 
-def _fits(found: Estimate) -> str:
-    """One word where all GPU types agree, else a word for each."""
-    words = [("unknown" if one.room is None else "yes" if one.room.fits else "no") for one in found.fits]
+def _each(found: Estimate, word: Callable[[Room], str]) -> str:
+    """One word where all GPU types agree, else a word for each, in their order."""
+    words = ["unknown" if one.room is None else word(one.room) for one in found.fits]
     return words[0] if len(set(words)) == 1 else ", ".join(words)

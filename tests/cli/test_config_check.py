@@ -150,7 +150,8 @@ def test_gpu_types_that_do_not_agree_get_a_word_each(keyed: Run, folder: Path) -
     files(folder, config__json=samples.QWEN3_8B)
     ended = keyed("config", "check")
     assert (ended.code, columns(ended, "weights")["fits"]) == (0, "yes, no")
-    assert columns(ended, "weights")["room left a card"] == "-1.8 GB"
+    assert columns(ended, "weights")["room left a card"] == "19.8 GB, -1.8 GB"
+    assert columns(ended, "weights")["requests at once"] == "5, 0"
     assert "qwen: does not fit 1 × NVIDIA GeForce RTX 4090: 1.8 GB a card are missing" in ended.err
 
 
