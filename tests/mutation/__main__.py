@@ -1,6 +1,6 @@
 """Which slips in the rules, the tasks and the adapters would no test notice?
 
-    python -m tests.mutation [--fresh] [--list] [--aimed] [core | core/idle | tasks/executor ...]
+    python -m tests.mutation [--fresh] [--list] [--aimed] [--guards] [core | core/idle | tasks/executor ...]
 
 Plants each mutant of the named modules (all for none), reports what survived with its line, and the score: killed out
 of those that are not listed as equivalent. Interrupted, it goes on where it was.
@@ -35,7 +35,7 @@ def main() -> int:
     asked = _arguments()
     chosen = modules(asked.modules)
     if asked.list:
-        print(*(mutant.id for module in chosen for mutant in module.mutants()), sep="\n")
+        print(*(mutant.id for module in chosen for mutant in _of(module, guards=asked.guards)), sep="\n")
         return 0
     if asked.aimed:
         missed = aimed.missed()
@@ -44,7 +44,7 @@ def main() -> int:
     for name in HEAVY:
         importlib.import_module(name)
     run_pytest(["tests/mutation/__init__.py"], Watch())  # no test there: it imports pytest's plugins, once for all
-    report = _Run(chosen, fresh=asked.fresh).all()
+    report = _Run(chosen, fresh=asked.fresh, guards=asked.guards).all()
     print(*report.lines(), sep="\n")
     return 1 if report.survivors or report.wrong_entries else 0
 
@@ -56,13 +56,18 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--fresh", action="store_true", help="try again what is known already")
     parser.add_argument("--list", action="store_true", help="name the mutants and try none")
+    parser.add_argument("--guards", action="store_true", help="only conditions that never hold: each guard left out")
     parser.add_argument("--aimed", action="store_true", help="only the defects of aimed.toml, each against its test")
     return parser.parse_args()
 
 
+def _of(module: Module, *, guards: bool) -> list[Mutant]:
+    return [mutant for mutant in module.mutants() if not guards or mutant.id.endswith("→ if False")]
+
+
 class _Run:
-    def __init__(self, chosen: list[Module], *, fresh: bool) -> None:
-        self._mutants = {module.name: module.mutants() for module in chosen}
+    def __init__(self, chosen: list[Module], *, fresh: bool, guards: bool) -> None:
+        self._mutants = {module.name: _of(module, guards=guards) for module in chosen}
         self._chosen = chosen
         self._groups = [group for group in GROUPS if any(module.group == group for module in chosen)]
         self._verdicts = {group: Verdicts(group, tests=fingerprint(group)) for group in self._groups}

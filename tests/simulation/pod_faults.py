@@ -103,6 +103,8 @@ def _cloned(stage: Stage, draw: random.Random) -> bool:
         "ports": pod.ports,
         "env": pod.env,
         "args": pod.args or None,
+        "entrypoint": pod.entrypoint,
+        "cmd": pod.cmd,
     }
     stage.staged.once("pod-cloned", asked["id"], text=f"of {pod.id}")  # known as a copy before it is seen to be made
     stage.provider.put_pod(asked)
