@@ -40,8 +40,8 @@ def _without(tree: Mapping[str, Any], problems: tuple[Problem, ...]) -> dict[str
     left = dict(tree, models=dict(models))
     for problem in problems:
         top = problem.key.partition(".")[0]
-        if problem.file == "environment" or not (top in DISPENSABLE or top == "models"):
-            return None
+        if not (top in DISPENSABLE or top == "models"):
+            return None  # what the environment sets goes by the name of its variable, and is none of them
         if top in DISPENSABLE:
             left.pop(top, None)
             continue

@@ -7,11 +7,13 @@ from datetime import timedelta
 import pytest
 
 from controller.cli.commands import run_command_line
+from controller.cli.doctor.asking import Ear
 from controller.cli.doctor.finding import CHECKS
 from controller.cli.doctor.recorded import Unfit, recorded
-from tests.cli.doctor_world import CANARIES, COPY, KEY, NEW_KEY, World, world
+from controller.providers.runpod.inspection import NOBODYS
+from tests.cli.doctor_world import CANARIES, COPY, KEY, NEW_KEY, SERVER_KEY, World, world
 from tests.cli.fake_daemon import FakeDaemon, served
-from tests.support.loop_clock import HandClock
+from tests.support.loop_clock import BEGIN, HandClock
 
 __all__ = ["world"]
 
@@ -142,7 +144,7 @@ def test_no_secret_is_ever_printed(world: World, as_json: bool) -> None:
     for name in ("runpod", "qwen"):
         (world.folder / "keys" / f"{name}.bak").write_text(KEY)
     (world.folder / "keys" / "probe").chmod(0o644)
-    world.rewrite('name = "acme-prod-7f3a"', f'name = "acme-prod-7f3a"\nlog_level = "{KEY}"')
+    world.rewrite('name = "acme-prod-7f3a"', f'name = "acme-prod-7f3a"\nlog_level = "{SERVER_KEY}"')
     examined = world.examined(as_json=as_json)
     assert examined.code == 78
     shown = examined.out + examined.err
@@ -205,6 +207,40 @@ def test_a_store_that_takes_too_long_to_read_ends_the_look(world: World) -> None
     )
     with pytest.raises(Unfit, match="cannot be read: interrupted"):
         recorded(world.store, Hurried())
+
+
+def test_what_has_ended_is_not_owed(world: World) -> None:
+    world.sql(
+        "INSERT INTO obligations (id, opened_at_ms, epoch, stop_attempts, version, ended_at_ms, ending)"
+        " VALUES ('o1', 0, 1, 0, 0, 1, 'void')"
+    )
+    assert world.examined().of("daemon") == ["ok daemon does not run, and nothing is owed"]
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [(0o640, "ok"), (0o600, "ok"), (0o660, "fail"), (0o644, "fail")])
+def test_the_evidence_may_be_read_by_its_group_and_written_by_nobody_else(
+    world: World, mode: int, verdict: str
+) -> None:
+    evidence = world.store.with_name("evidence.jsonl")
+    evidence.touch()
+    evidence.chmod(mode)
+    assert world.examined().of("modes")[0].startswith(verdict)
+
+
+def test_the_log_of_somebody_elses_machine_is_left_alone(world: World) -> None:
+    world.pod(name="else", env={}, id="foreign01")
+    world.examined()
+    assert [path for _, path in world.calls if path.endswith("/logs")] == [f"/v2/pods/{NOBODYS}/logs"]
+
+
+def test_the_date_that_came_fastest_is_believed() -> None:
+    clock = HandClock()
+    ear = Ear(clock)
+    for seconds, round_trip in ((0, 3), (9, 1), (5, 2)):
+        ear(BEGIN + timedelta(seconds=seconds), round_trip=timedelta(seconds=round_trip))
+        ear(None, round_trip=timedelta())
+    assert ear.best is not None
+    assert ear.best.said == BEGIN + timedelta(seconds=9)
 
 
 def test_an_installation_that_was_claimed_is_ours(world: World) -> None:

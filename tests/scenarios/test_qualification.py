@@ -174,6 +174,19 @@ def test_a_create_that_is_refused_again_and_again_ends_with_nothing_owed() -> No
     scenario(play)
 
 
+def test_a_key_that_might_not_act_is_tried_again() -> None:
+    """Whether it may is what a run finds out: what the last one met must not keep the next from it."""
+
+    async def play(world: World) -> None:
+        world.configure("m1")
+        order = world.emulator.add_faults([{"match": {"method": "POST", "path": "/v2/pods"}, "do": {"answer": 403}}])
+        assert (await refused(world)).code is Exit.PROVIDER
+        world.emulator.remove_faults(order)
+        assert await qualify(world) is Exit.OK
+
+    scenario(play)
+
+
 @pytest.mark.parametrize("effect", [True, False])
 def test_a_create_whose_answer_is_lost_is_settled_before_the_run_ends(effect: bool) -> None:
     async def play(world: World) -> None:

@@ -122,7 +122,10 @@ async def _watch_signals(interrupted: anyio.Event) -> None:
 async def live(
     config: Path | None, wish: Wish, *, seams: Seams, environment: Mapping[str, str], interrupted: anyio.Event
 ) -> Exit:
-    """Raises ConfigProblems, and Failure where nothing could be rented; then nothing of this run exists any more."""
+    """Raises ConfigProblems, and Failure where nothing could be rented, or a stop is not proven.
+
+    Cancelled, it leaves its duty on record, as if it had been killed; to end it in order, set `interrupted`.
+    """
     settings = load(find_config(config, environment), environment)
     if ALIAS in settings.models or not settings.models:
         words = "no model is configured" if not settings.models else f"the alias {ALIAS} is this run's own: rename it"
@@ -175,9 +178,7 @@ async def _opened(settings: Settings, seams: Seams) -> Daemon:
 def _require_sound(findings: list[Finding]) -> None:
     """A machine is rented only where reading finds no fault. Whether the key may act is what the run finds out."""
     failed = [
-        finding
-        for finding in in_order(findings)
-        if finding.verdict is Verdict.FAIL and finding.check != "daemon" and finding.subject != "to act"
+        finding for finding in in_order(findings) if finding.verdict is Verdict.FAIL and finding.subject != "to act"
     ]
     if failed:
         words = ", ".join(finding.check for finding in failed)
@@ -194,8 +195,7 @@ async def _through(run: Run, plan: Plan | None, interrupted: anyio.Event) -> lis
                 if plan is not None:
                     await _until(interrupted, partial(_tried, run, plan))
             finally:
-                with anyio.CancelScope(shield=True):
-                    left = await _cleared(run)
+                left = await _cleared(run)
             if plan is not None and not left and run.record is not None:
                 await _until(interrupted, partial(_bill_watched, run))
             group.cancel_scope.cancel()
