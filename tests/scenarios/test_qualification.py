@@ -116,6 +116,14 @@ def test_a_limit_that_does_not_pay_for_a_run_rents_nothing() -> None:
     scenario(play)
 
 
+def test_a_run_needs_no_more_of_the_days_money_than_its_own_limit() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", usd_per_day=2)
+        assert await qualify(world) is Exit.OK
+
+    scenario(play)
+
+
 def test_a_daemon_on_the_store_is_not_disturbed() -> None:
     async def play(world: World) -> None:
         world.configure("m1")
