@@ -234,9 +234,10 @@ class Audit:
                 self.violated(11, f"{duty.id} is discharged by {evidence['kind']}, and {life.pod.id} bills")
 
     def _later_than_settle(self, life: Life) -> bool:
-        """Was it made so long after its create was given up that nobody waits for it any more?"""
+        """Was it made, or first shown, so long after its create was given up that nobody waits for it any more?"""
         called = self.called_at.get(life.request or "")
-        return called is not None and life.made_at - called >= CALL_LIMIT_S + SETTLE_S
+        shown = life.pod.listed_from - self.town.provider.began_at
+        return called is not None and max(life.made_at, shown) - called >= CALL_LIMIT_S + SETTLE_S
 
     def _due(self, told: Told, duty: Duty) -> None:
         """Nothing is stopped for a reason that is none."""
@@ -269,14 +270,16 @@ class Audit:
         return any(other is not duty and other.pod in {None, duty.pod} for other in asked)
 
     def _justified(self, duty: Duty, kinds: frozenset[str]) -> bool:
+        """A pod that was moved has behind it what befell the one that it was."""
         life, now = self.lives.get(duty.pod or ""), self.town.kernel.time
         since = duty.opened if life is None else life.pod.created_at - self.town.provider.began_at
         spans = self.town.staged.touching(kinds, since - LIE_LASTS_S, now)
-        return any(span.subject not in self.lives or span.subject == duty.pod for span in spans)
+        alike = {pod for pod, other in self.lives.items() if life is not None and other.request == life.request}
+        return any(span.subject not in self.lives or span.subject in {duty.pod, *alike} for span in spans)
 
     def _old_enough(self, duty: Duty, age: float) -> bool:
         life, now = self.lives.get(duty.pod or ""), self.town.kernel.time
-        made = duty.opened if life is None else life.pod.created_at - self.town.provider.began_at
+        made = duty.opened if life is None else min(duty.opened, life.made_at)  # a late one is none the younger for it
         return now - made >= age or bool(self.town.staged.touching({"clock-jump", "provider-clock-off"}, made, now))
 
     def _idled(self, duty: Duty) -> None:

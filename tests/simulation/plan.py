@@ -18,7 +18,8 @@ from tests.simulation.town import Town
 STANDARD: Final = "standard"
 BUSIEST: Final = "busiest"
 CALM: Final = "calm"
-"""As many troubles a day as in the standard mix, and fewer who ask: for runs of weeks."""
+"""A third of the troubles of the standard mix, and fewer who ask: for runs of weeks."""
+CALMER: Final = 1 / 3
 KINDS: Final[dict[str, Kind]] = {
     **provider_faults.KINDS,
     **pod_faults.KINDS,
@@ -81,7 +82,7 @@ def plan(
 
 
 def _schedule(stage: Stage, what: Kind, mix: str, draw: random.Random) -> None:
-    per_day = what.busiest if mix == BUSIEST else what.standard
+    per_day = {BUSIEST: what.busiest, CALM: what.standard * CALMER}.get(mix, what.standard)
     at = draw.expovariate(per_day / 86400)
     while at < stage.until:
         stage.kernel.at(at, partial(_begin, stage, what.act, random.Random(draw.random())))

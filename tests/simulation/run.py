@@ -204,14 +204,19 @@ def _compare(audit: Audit, machine: Machine) -> None:
     lines = {duty.id: duty.ending for duty in told.duties.values()}
     if rows != lines:
         audit.violated(1, f"rows and lines differ: {set(rows.items()) ^ set(lines.items())}")
+    if machine.daemon is not None and audit.town.kernel.time - told.added_at >= ON_ITS_WAY_S:
+        _compare_file(audit, machine, stored)
+    for name in secrets_in(machine, SECRETS):
+        audit.violated(7, f"a secret is in {name} of {machine.name}")
+
+
+def _compare_file(audit: Audit, machine: Machine, stored: list[str]) -> None:
+    """While a daemon is up, and has declared that its store is an old copy, if it is one."""
     filed = lines_of(machine)
     for problem in problems_in(filed, stored):
         audit.violated(8, f"{machine.name}: {problem}")
-    on_its_way = audit.town.kernel.time - told.added_at < ON_ITS_WAY_S
-    if _writes(audit, machine) and not on_its_way and (missing := missing_from(filed, stored)):
+    if _writes(audit, machine) and (missing := missing_from(filed, stored)):
         audit.violated(8, f"{missing} lines of {machine.name} are not in the file")
-    for name in secrets_in(machine, SECRETS):
-        audit.violated(7, f"a secret is in {name} of {machine.name}")
 
 
 def _writes(audit: Audit, machine: Machine) -> bool:
