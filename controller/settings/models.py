@@ -34,7 +34,7 @@ VLLM_OLDEST: Final = (0, 22)
 """Older ones let a request with a forged Host header in without the key (CVE-2026-48746)."""
 
 _DATA_CENTER = r"[A-Z0-9-]{2,32}"
-_SECRET_NAME = r"[A-Za-z0-9_]{1,128}"
+_SECRET_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
 _SECRET_VARIABLE: Final = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.ASCII)
 _RESERVED_VARIABLE: Final = re.compile(r"(?:RUNPOD|GPUWARDEN)_", re.ASCII)
 _REFERENCE: Final = re.compile(r"\{\{ RUNPOD_SECRET_[A-Za-z0-9_]+ \}\}", re.ASCII)
@@ -108,7 +108,7 @@ class ModelSection(BaseModel):
         texts_by_name(r"[A-Z_][A-Z0-9_]{0,63}", r"[ -~]{0,512}", 'write { NAME = "text" }, at most 32', most=32),
     ] = {}
     """Further environment of the container. Secrets only as "{{ RUNPOD_SECRET_name }}"."""
-    api_key_secret: Annotated[str, text(_SECRET_NAME, "write letters, digits and _")] | None = None
+    api_key_secret: Annotated[str, text(_SECRET_NAME, "write letters, digits and _, no digit first")] | None = None
     """Name of the secret at the provider that holds the model server's key; default: vllm_ and the alias."""
     key_credential: CredentialName | None = None
     """Gateway: systemd credential with the same key."""
@@ -118,7 +118,7 @@ class ModelSection(BaseModel):
     """Daemon: systemd credential with the same key, so that it can ask for the served name. Without: unknown."""
     probe_key_file: FilePath | None = None
     """Daemon: file (0600) with the same key, for the same."""
-    hf_token_secret: Annotated[str, text(_SECRET_NAME, "write letters, digits and _")] | None = None
+    hf_token_secret: Annotated[str, text(_SECRET_NAME, "write letters, digits and _, no digit first")] | None = None
     """Name of the secret at the provider that holds a Hugging Face token: gated models, faster downloads."""
     registry: Annotated[str, text(r"[A-Za-z0-9_-]{1,64}", "write the id of the registry credential")] | None = None
     """The provider's id of a registry credential, for private images."""
