@@ -4,6 +4,7 @@ Properties are tried on the same few examples each time, so that a run says the 
 looks for new ones.
 """
 
+import signal
 from typing import Any
 
 import pytest
@@ -12,6 +13,10 @@ from hypothesis import settings
 settings.register_profile("short", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile("deep", max_examples=2000, deadline=None, print_blob=True)
 settings.load_profile("short")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background so. Children would inherit it, and what interrupts them wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before the workers read the groups
