@@ -20,8 +20,8 @@ import structlog
 from controller.clock import Clock
 
 SILENT_PERIODS: Final = 3
-AT_REST: Final = 5
-"""With nothing on record that could bill, so many periods may pass: the mending of lost wake-ups can wait."""
+AT_REST: Final = timedelta(minutes=5)
+"""With nothing on record that could bill, so much time may pass: the mending of lost wake-ups can wait."""
 GAP_LEAST: Final = timedelta(milliseconds=10)
 """A deadline that stays in the past, by whatever mistake, must not become a busy loop; wake-ups do not wait for it."""
 BACKOFF_FIRST: Final = timedelta(seconds=1)
@@ -302,7 +302,7 @@ async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timed
     pulse.failures, pulse.problem = 0, None
     pulse.passes += 1
     pulse.last_pass_at = clock.now()
-    delay = pulse.period * AT_REST if runner.at_rest() else pulse.period
+    delay = max(pulse.period, AT_REST) if runner.at_rest() else pulse.period
     if until is not None:
         delay = min(max(until - pulse.last_pass_at, GAP_LEAST), delay)
     pulse.rests(delay)

@@ -5,9 +5,11 @@ looks for new ones.
 """
 
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 settings.register_profile("short", derandomize=True, max_examples=60, deadline=None, database=None)
@@ -25,6 +27,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("process") is not None:
             item.add_marker(pytest.mark.xdist_group("process"))
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A command that sets the log up leaves it with a stream of its test, which is closed when the next one logs."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from tests.support.virtual_time import run_virtual
 @pytest.mark.parametrize(
     ("until", "began_s"), [(None, [0, 300]), (120.0, [0, 120, 420]), (500.0, [0, 300])], ids=["none", "nearer", "later"]
 )
-def test_at_rest_a_pass_comes_at_its_deadline_and_no_later_than_five_periods(
+def test_at_rest_a_pass_comes_at_its_deadline_and_no_later_than_five_minutes(
     until: float | None, began_s: list[float]
 ) -> None:
     task = Passes(*([] if until is None else [at(until)]))

@@ -35,7 +35,7 @@ START_LIMIT = 20.0
 
 CONFIG = """
 name = "acme-test"
-usd_per_day = 50
+usd_per_day = 500
 state_dir = "{state}"
 log_level = "info"
 
@@ -148,7 +148,7 @@ class Box:
 
     def break_config(self) -> None:
         """One key that may not be what it is."""
-        self.config.write_text(self.config.read_text().replace("usd_per_day = 50", "usd_per_day = -1"))
+        self.config.write_text(self.config.read_text().replace("usd_per_day = 500", "usd_per_day = -1"))
 
     def migrated(self) -> None:
         """A store as a former start left it: what a migration takes is measured elsewhere."""

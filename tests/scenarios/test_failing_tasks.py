@@ -164,7 +164,7 @@ def test_task_that_hangs_shows_in_readiness_and_is_named(name: str) -> None:
             assert (await box.operators.get("/readyz"))["ready"] is True
             (runner,) = [runner for runner in box.daemon.runners if runner.task.name == name]
             runner.task.run_pass = anyio.sleep_forever  # type: ignore[method-assign]
-            await world.at(260)
+            await world.at(500)  # at rest, a pass may begin five minutes later, and has three to end
             try:
                 await box.operators.get("/readyz")
             except Problem as problem:

@@ -19,7 +19,7 @@ def test_without_a_listing_nothing_is_created_and_idle_stops_still_go() -> None:
     """RP-44, RP-4: an outage of days, the middle of which is jumped over."""
 
     async def play(world: World) -> None:
-        world.configure("m1", "m2", extra='wait = "60s"')
+        world.configure("m1", "m2", extra='wait = "90s"')
         async with world.box() as box:
             await box.chat(world, "m1")
             world.emulator.add_faults([{"match": LIST, "do": {"answer": 503}}])

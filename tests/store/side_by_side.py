@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -243,4 +244,4 @@ def rows_of(sql: Connection) -> dict[str, list[Any]]:
 
 
 def shown(book: Any) -> dict[str, Any]:
-    return {name: getattr(book, name) for name in book.__slots__}
+    return {field.name: getattr(book, field.name) for field in fields(book)}
