@@ -6,9 +6,14 @@ refuses the literal secret reference as a key, and does not serve another name t
 """
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from controller.core.evidence import StopReason
+
+WATCHED: Final = timedelta(seconds=60)
+"""A start was measured if its last answer of "not yet" came so shortly before the first good one."""
 
 
 class Verdict(StrEnum):
@@ -49,3 +54,11 @@ def assess(verdict: Verdict, served: tuple[str, ...] | None, *, expected: str) -
     if served is not None and expected not in served:
         return Assessment(ready=False, stop=StopReason.SERVED_MODEL_MISMATCH)
     return Assessment(ready=True)
+
+
+def cold_start(*, started_at: datetime, awaited_at: datetime | None, ready_at: datetime) -> timedelta | None:
+    """How long did it take from the create to the first good answer? `None` where nobody watched it become ready: a
+    daemon that was down, a provider out of reach, a machine that was claimed. What is kept of it is the least idle
+    time of the model (RP-34), so that a wrong measure is paid for by every machine that follows."""
+    unseen = ready_at - max(awaited_at or started_at, started_at)
+    return ready_at - started_at if unseen <= WATCHED else None

@@ -25,6 +25,8 @@ class Probed:
     served: tuple[str, ...] | None
     detail: str
     at: datetime
+    awaited_at: datetime | None = None
+    """When an answer last said that it does not serve yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

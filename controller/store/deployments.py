@@ -5,7 +5,7 @@ and writes the record, its create, its obligation, its money and its evidence li
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from controller.core import hosting
@@ -265,15 +265,15 @@ def record_observed(tx: Tx, decided_on: Record, seen: ProvisionedDeployment) -> 
     return tx.put_record(hosting.observed(tx.current(decided_on), seen))
 
 
-def record_ready(tx: Tx, decided_on: Record) -> Record:
-    """Our own probe says that it serves. The measured cold start is kept for estimates and for the idle floor."""
+def record_ready(tx: Tx, decided_on: Record, *, took: timedelta | None = None) -> Record:
+    """Our own probe says that it serves. `took`: the measured cold start, kept for estimates and for the idle floor."""
     before = tx.current(decided_on)
     if before.phase is not Phase.REQUESTED:
         raise Stale(f"{before.id} is {before.phase}")
     stored = tx.put_record(hosting.ready(before, now=tx.now))
     phase_moved(tx, before, stored)
-    if before.started_at is not None:
-        holds.note_cold_start(tx, stored.model, took=tx.now - before.started_at)
+    if took is not None:
+        holds.note_cold_start(tx, stored.model, took=took)
     return stored
 
 

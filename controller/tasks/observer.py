@@ -235,7 +235,17 @@ class Observer:
             self._fast_until = self._clock.now() + self._rules.policy.listing_fast_for
         live = {held.id for held in self._store.book.live()}
         kept = {known: probed for known, probed in self._view.value.probes.items() if known in live}
-        probed = Probed(verdict=probe.verdict, served=probe.served, detail=probe.detail, at=probe.observed_at)
+        former = kept.get(record.id)
+        awaited_at = None if former is None else former.awaited_at
+        if probe.answered and probe.verdict is not Verdict.READY:
+            awaited_at = probe.observed_at
+        probed = Probed(
+            verdict=probe.verdict,
+            served=probe.served,
+            detail=probe.detail,
+            at=probe.observed_at,
+            awaited_at=awaited_at,
+        )
         self._publish(probes={**kept, record.id: probed})
 
     # Prices

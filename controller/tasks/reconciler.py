@@ -26,7 +26,7 @@ from controller.core.lifecycle import SERVING, Phase
 from controller.core.obligation import Obligation
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
-from controller.core.readiness import Assessment, assess
+from controller.core.readiness import Assessment, assess, cold_start
 from controller.core.view import View
 from controller.ids import Randomness
 from controller.store import deployments, duties, ledger
@@ -233,7 +233,8 @@ class Reconciler:
             case reconcile.Nothing():
                 return decision.until
             case reconcile.Ready():
-                await self._store.write(lambda tx: deployments.record_ready(tx, record))
+                took = self._cold_start(record)
+                await self._store.write(lambda tx: deployments.record_ready(tx, record, took=took))
             case reconcile.Unready():
                 await self._store.write(lambda tx: deployments.record_unready(tx, record, since=decision.since))
             case reconcile.ReadyAgain():
@@ -250,6 +251,12 @@ class Reconciler:
             case _:
                 assert_never(decision)
         return None
+
+    def _cold_start(self, record: Record) -> timedelta | None:
+        probed = self._view.value.probes.get(record.id)
+        if probed is None or record.started_at is None:
+            return None
+        return cold_start(started_at=record.started_at, awaited_at=probed.awaited_at, ready_at=probed.at)
 
     def _drain_until(self, record: Record, reason: StopReason) -> datetime | None:
         """Open requests may end where the machine still serves well; not where it is broken or unsafe."""

@@ -53,6 +53,8 @@ class Probe:
     """The names it serves by; None: it did not tell."""
     detail: str
     observed_at: datetime
+    answered: bool = True
+    """Did anything answer at all? If not, this machine's network may be what is wrong."""
 
 
 def open_prober(
@@ -70,15 +72,20 @@ class HttpProber:
 
     async def probe(self, target: ProbeTarget) -> Probe:
         """Never raises for what the server does; each call has its own limit."""
+        answered = True
         try:
             verdict, detail, served = Verdict.READY, "serves", await self._serves(target)
         except _Ended as ended:
             verdict, detail, served = ended.verdict, ended.detail, None
         except TransportError as error:
-            verdict, detail, served = Verdict.UNREACHABLE, str(error), None
+            verdict, detail, served, answered = Verdict.UNREACHABLE, str(error), None, False
         secrets = () if target.credential is None else (target.credential,)
         return Probe(
-            verdict=verdict, served=served, detail=redacted(detail, secrets=secrets), observed_at=self._clock.now()
+            verdict=verdict,
+            served=served,
+            detail=redacted(detail, secrets=secrets),
+            observed_at=self._clock.now(),
+            answered=answered,
         )
 
     async def aclose(self) -> None:

@@ -4,6 +4,7 @@ Each seed has a process of its own, forked from one that has imported everything
 cores. A seed that fails prints the command that replays it, and the last events of its trace.
 """
 
+import gc
 import json
 import multiprocessing
 import os
@@ -25,6 +26,8 @@ from tests.simulation.run import Draft, Result, run
 SEED_LIMIT_S: Final = 1800
 LOOK_EVERY_S: Final = 10
 SHOWN: Final = 60
+SELDOM: Final = (20_000, 20, 100)
+"""How often a child's collector looks: it is to find next to nothing."""
 Running = tuple[ForkProcess, Path, float]
 
 
@@ -46,6 +49,7 @@ def play(seeds: Iterable[int], order: Order) -> Iterator[Result]:
     context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory(prefix="gpuwarden-campaign-") as folder:
         fresh_store(Path(folder) / "first.db", Path(folder))  # migrated here, once, and not by every child
+        gc.freeze()  # what was imported is not looked at again by every child's collector
         while waiting or running:
             while waiting and len(running) < order.jobs:
                 seed = waiting.pop()
@@ -60,6 +64,7 @@ def play(seeds: Iterable[int], order: Order) -> Iterator[Result]:
 def _child(seed: int, order: Order, into: Path) -> None:
     if order.planted is not None:
         plant(order.planted)
+    gc.set_threshold(*SELDOM)
     trace = None if order.trace is None else order.trace / f"{seed}.trace"
     into.write_text(json.dumps(run(seed, order.draft, trace=trace).as_json()))
     sys.stdout.flush()

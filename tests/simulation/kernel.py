@@ -83,7 +83,9 @@ class Loop(asyncio.BaseEventLoop):
         super().__init__()
         self.program = program
         self.waiting: deque[asyncio.Handle] = vars(self)["_ready"]
-        self.timers: list[asyncio.TimerHandle] = vars(self)["_scheduled"]
+        self.timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        """A heap; the number keeps those of one instant in the order in which they were set."""
+        self._timer_number = itertools.count()
         self._thread_id = threading.get_ident()  # it counts as running: asyncio asks
         self.set_task_factory(lambda loop, coro, **options: Ordered(coro, loop=loop, **options))
 
@@ -96,24 +98,26 @@ class Loop(asyncio.BaseEventLoop):
     def run_in_executor(self, *_: Any) -> Any:  # type: ignore[override]  # it never returns
         raise RuntimeError("no thread may be used in a simulation")
 
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self.timers, (when, next(self._timer_number), timer))
+        return timer
+
     def next_timer(self) -> float | None:
         timers = self.timers
-        while timers and timers[0]._cancelled:  # asked at every step of the clock
+        while timers and timers[0][2]._cancelled:  # asked at every step of the clock
             heapq.heappop(timers)
-        if len(timers) > TIMERS_MANY and sum(timer.cancelled() for timer in timers) > len(timers) // 2:
-            timers[:] = [timer for timer in timers if not timer.cancelled()]
+        if len(timers) > TIMERS_MANY and sum(timer.cancelled() for _, _, timer in timers) > len(timers) // 2:
+            timers[:] = [entry for entry in timers if not entry[2].cancelled()]
             heapq.heapify(timers)
-        return timers[0]._when if timers else None  # type: ignore[attr-defined]
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are dropped when they come up, or when most are."""
+        return timers[0][0] if timers else None
 
     def collect(self) -> None:
         """Make ready what is due."""
-        now = self.program.kernel.time
-        while self.timers and self.timers[0].when() <= now:
-            timer = heapq.heappop(self.timers)
-            if not timer.cancelled():
+        timers, now = self.timers, self.program.kernel.time
+        while timers and timers[0][0] <= now:
+            timer = heapq.heappop(timers)[2]
+            if not timer._cancelled:
                 self.waiting.append(timer)
 
     def turn(self, draw: random.Random) -> int:

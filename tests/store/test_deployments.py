@@ -216,14 +216,15 @@ async def test_what_is_owed_already_is_not_adopted(tmp_path: Path) -> None:
 # Life
 
 
-async def test_readiness_measures_the_cold_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("took", [200 * S, None])
+async def test_a_measured_cold_start_is_kept(tmp_path: Path, took: timedelta | None) -> None:
     clock = HandClock()
     async with opened(tmp_path, clock) as store:
         record = await store.write(accept)
         clock.move(200 * S)
-        active = await store.write(lambda tx: deployments.record_ready(tx, record))
+        active = await store.write(lambda tx: deployments.record_ready(tx, record, took=took))
         assert (active.phase, active.ready_at) == (Phase.ACTIVE, NOON + 200 * S)
-        assert store.book.memory("qwen").cold_start == 200 * S
+        assert store.book.memory("qwen").cold_start == took
 
 
 async def test_the_last_byte_moves_forward_only_and_only_while_it_serves(tmp_path: Path) -> None:

@@ -25,7 +25,34 @@ async def test_what_our_own_probe_finds_ready_is_active_and_first_sightings_are_
     await passed(bench, await reconciler(bench))
     assert (bench.record().phase, bench.record().ready_at) == (Phase.ACTIVE, bench.clock.now())
     assert bench.duty().seen_at == bench.clock.now()
-    assert bench.store.book.memory("qwen").cold_start == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize(
+    ("looks", "after_s", "took_s"),
+    [
+        ([], 60, 60),
+        ([], 60.001, None),
+        ([(30, Verdict.NOT_READY)], 90, 90),
+        ([(30, Verdict.NOT_READY)], 90.001, None),
+        ([(30, Verdict.NOT_READY), (70, Verdict.NOT_READY)], 90.001, 90.001),
+        ([(30, Verdict.NOT_READY), (70, None)], 90.001, None),
+        ([(30, Verdict.UNREACHABLE)], 90, 90),
+        ([(30, None)], 60.001, None),
+    ],
+)
+@on_bench
+async def test_only_a_start_that_was_watched_is_measured(
+    bench: Bench, looks: list[tuple[float, Verdict | None]], after_s: float, took_s: float | None
+) -> None:
+    """A machine that nobody could look at for nine hours did not take nine hours to start; `None`: no answer at all."""
+    await bench.start()
+    task, begun = await reconciler(bench), bench.clock.now()
+    for at_s, verdict in [*looks, (after_s, Verdict.READY)]:
+        await bench.move((begun + timedelta(seconds=at_s) - bench.clock.now()).total_seconds())
+        bench.prober.verdict, bench.prober.answered = verdict or Verdict.UNREACHABLE, verdict is not None
+        await passed(bench, task)
+    assert bench.record().phase is Phase.ACTIVE
+    assert bench.store.book.memory("qwen").cold_start == (None if took_s is None else timedelta(seconds=took_s))
 
 
 @pytest.mark.parametrize(

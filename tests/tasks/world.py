@@ -63,12 +63,19 @@ class ScriptedProber:
     def __init__(self, clock: LoopClock) -> None:
         self._clock = clock
         self.verdict = Verdict.READY
+        self.answered = True
         self.served: tuple[str, ...] | None = None
         self.asked: list[tuple[float, ProbeTarget]] = []
 
     async def probe(self, target: ProbeTarget) -> Probe:
         self.asked.append((self._clock.boot().total_seconds(), target))
-        return Probe(verdict=self.verdict, served=self.served, detail="scripted", observed_at=self._clock.now())
+        return Probe(
+            verdict=self.verdict,
+            served=self.served,
+            detail="scripted",
+            observed_at=self._clock.now(),
+            answered=self.answered,
+        )
 
 
 class Bench:

@@ -134,12 +134,14 @@ async def test_no_answer_is_unknown(error: Exception, path: str) -> None:
         if asked == path:
             raise error
 
-    assert (await Upstream(failing).probed()).verdict is Verdict.UNREACHABLE
+    probe = await Upstream(failing).probed()
+    assert (probe.verdict, probe.answered) == (Verdict.UNREACHABLE, False)
 
 
 @pytest.mark.parametrize("code", [520, 522, 524, 525, 530])
 async def test_a_proxy_that_got_no_answer_is_unknown(code: int) -> None:
-    assert (await Upstream(on("/v1/models", httpx.Response(code))).probed()).verdict is Verdict.UNREACHABLE
+    probe = await Upstream(on("/v1/models", httpx.Response(code))).probed()
+    assert (probe.verdict, probe.answered) == (Verdict.UNREACHABLE, True)
 
 
 async def test_an_answer_larger_than_a_mebibyte_is_unknown_and_not_ready() -> None:
