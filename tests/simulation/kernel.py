@@ -98,7 +98,9 @@ class Loop(asyncio.BaseEventLoop):
     def run_in_executor(self, *_: Any) -> Any:  # type: ignore[override]  # it never returns
         raise RuntimeError("no thread may be used in a simulation")
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+    def call_at(  # type: ignore[override]  # any arguments
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         heapq.heappush(self.timers, (when, next(self._timer_number), timer))
         return timer

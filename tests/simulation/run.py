@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from sniffio import current_async_library_cvar
+
 from tests.simulation.audit import Audit
 from tests.simulation.excuses import UNSURE
 from tests.simulation.filed import lines_of, missing_from, problems_in, secrets_in
@@ -71,6 +73,7 @@ def run(seed: int, draft: Draft, *, trace: Path | None = None) -> Result:
     `trace`: a file that gets every event."""
     order_scopes()
     restart_numbers()
+    library = current_async_library_cvar.set("asyncio")  # as `anyio.run` says to every task; else each call finds out
     keep_failures()
     began = time.process_time()
     folder = Path(tempfile.mkdtemp(prefix="gpuwarden-sim-", dir=SCRATCH if SCRATCH.is_dir() else None))
@@ -81,6 +84,7 @@ def run(seed: int, draft: Draft, *, trace: Path | None = None) -> Result:
                 played.town.kernel.trace.sink = lambda event: print(event, file=file)
             return played.play(began)
     finally:
+        current_async_library_cvar.reset(library)
         shutil.rmtree(folder, ignore_errors=True)
 
 
