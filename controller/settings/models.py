@@ -1,12 +1,9 @@
-"""What can be said about one model, and which of it contradicts itself?
+"""What can be said about one model?
 
-The keys are those of requirements, App. D. Rules that need two keys are `contradictions`: each names the key to change,
-so that all of a model's faults are told at once.
+The keys are those of requirements, App. D, each with its bounds. What two keys may not say together is ruled by
+`model_rules`.
 """
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Final
@@ -14,7 +11,6 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel
 
 from controller.settings.sections import CLOSED, CredentialName, FilePath, Gigabytes, UsdPerHour
-from controller.settings.sizes import DISK_SPARE_GB, container_disk_gb, disk_fits
 from controller.settings.values import (
     FLAG,
     JSON_OBJECT,
@@ -28,17 +24,10 @@ from controller.settings.values import (
     words,
 )
 
-ALIAS_SHAPE: Final = re.compile(r"[a-z0-9_.][a-z0-9_.-]{0,63}", re.ASCII)
 WIRES: Final = ("chat", "completions", "responses", "messages", "embeddings", "rerank")
-VLLM_OLDEST: Final = (0, 22)
-"""Older ones let a request with a forged Host header in without the key (CVE-2026-48746)."""
 
 _DATA_CENTER = r"[A-Z0-9-]{2,32}"
 _SECRET_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
-_SECRET_VARIABLE: Final = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.ASCII)
-_RESERVED_VARIABLE: Final = re.compile(r"(?:RUNPOD|GPUWARDEN)_", re.ASCII)
-_REFERENCE: Final = re.compile(r"\{\{ RUNPOD_SECRET_[A-Za-z0-9_]+ \}\}", re.ASCII)
-_OWN_ARGUMENTS: Final = ("--api-key", "--hf-token", "--host", "--port", "--served-model-name", "--alias", "-hft")
 
 
 class ModelSection(BaseModel):
@@ -158,149 +147,3 @@ class ModelSection(BaseModel):
     """Restarts further apart than this do not add up."""
     drain_limit: Annotated[timedelta, span("0s", "6h")] | None = None
     """Open requests may end so long before a stop; default: the policy's. Too low: cut answers. Too high: cost."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contradiction:
-    """Two values that cannot both hold; `key` is the one to change."""
-
-    key: str
-    value: object
-    why: str
-    mend: str
-
-
-def contradictions(alias: str, section: ModelSection) -> Iterator[Contradiction]:
-    yield from _alias(alias)
-    yield from _image(section)
-    yield from _disk(section)
-    yield from _server(section)
-    yield from _arguments(section)
-    yield from _environment(section)
-    yield from _places(section)
-    yield from keys_twice(section, "key", "probe_key")
-
-
-def keys_twice(section: BaseModel, *stems: str) -> Iterator[Contradiction]:
-    """A secret that is named both as a credential and as a file."""
-    for stem in stems:
-        if getattr(section, f"{stem}_credential") and getattr(section, f"{stem}_file"):
-            yield Contradiction(
-                key=f"{stem}_file", value=None, why=f"{stem}_credential is given too", mend="keep one of the two"
-            )
-
-
-def _alias(alias: str) -> Iterator[Contradiction]:
-    if not ALIAS_SHAPE.fullmatch(alias) or set(alias) == {"."}:
-        yield Contradiction(
-            key="", value=alias, why="not an alias", mend="use 1 to 64 of a-z, 0-9, - _ and ., no dash first"
-        )
-    elif alias == "runpod":
-        yield Contradiction(key="", value=alias, why="keys/runpod is the account's key", mend="choose another alias")
-
-
-def _image(section: ModelSection) -> Iterator[Contradiction]:
-    name, _, digest = section.image.partition("@")
-    repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
-    if tag in ("", "latest") and not digest and not section.allow_unpinned:
-        yield Contradiction(
-            key="image",
-            value=section.image,
-            why="the image is not pinned: what runs could change with each start",
-            mend='add a version tag, as in ":v0.31.0", or a digest; or set allow_unpinned = true',
-        )
-    version = re.match(r"v?(\d{1,4})\.(\d{1,4})", tag, re.ASCII)
-    is_vllm = section.server == "vllm" and "vllm" in repository
-    if is_vllm and version and (int(version[1]), int(version[2])) < VLLM_OLDEST:
-        yield Contradiction(
-            key="image",
-            value=section.image,
-            why="vLLM before 0.22 can be used without its key on a public address (CVE-2026-48746)",
-            mend="use v0.22.0 or newer",
-        )
-
-
-def _disk(section: ModelSection) -> Iterator[Contradiction]:
-    if section.model_size_gb is None or section.volumes:
-        return
-    if section.disk_gb is None and container_disk_gb(section.model_size_gb, on_volume=False) is None:
-        yield Contradiction(
-            key="model_size_gb",
-            value=section.model_size_gb,
-            why="needs a larger container disk than 2000 GB",
-            mend="put the weights on a network volume (volumes)",
-        )
-    if section.disk_gb is not None and not disk_fits(section.disk_gb, section.model_size_gb):
-        yield Contradiction(
-            key="disk_gb",
-            value=section.disk_gb,
-            why=f"too small for weights of {section.model_size_gb} GB",
-            mend=f"at least model_size_gb + {DISK_SPARE_GB}; or leave it out",
-        )
-
-
-def _server(section: ModelSection) -> Iterator[Contradiction]:
-    vllm = section.server == "vllm"
-    parsed = section.tool_calling == "parsed"
-    if vllm and parsed and section.tool_call_parser is None:
-        yield Contradiction(
-            key="tool_calling", value="parsed", why="vLLM needs to know how", mend='add tool_call_parser = "…"'
-        )
-    if section.tool_call_parser is not None and not (vllm and parsed):
-        yield Contradiction(
-            key="tool_call_parser",
-            value=section.tool_call_parser,
-            why='only for vLLM with tool_calling = "parsed"',
-            mend='set tool_calling = "parsed", or remove it',
-        )
-    if vllm and section.model_file is not None:
-        yield Contradiction(key="model_file", value=section.model_file, why="only for llama_cpp", mend="remove it")
-    yield from _batches(section)
-
-
-def _batches(section: ModelSection) -> Iterator[Contradiction]:
-    batch, prefill = section.max_num_batched_tokens, section.long_prefill_token_threshold
-    for key, value in (("max_num_batched_tokens", batch), ("long_prefill_token_threshold", prefill)):
-        if value is not None and section.server != "vllm":
-            yield Contradiction(key=key, value=value, why="only for vLLM", mend="remove it")
-    if batch is not None and batch < section.max_num_seqs:
-        yield Contradiction(
-            key="max_num_batched_tokens", value=batch, why="less than max_num_seqs", mend="raise it, or remove it"
-        )
-    if prefill is not None and prefill > section.context:
-        yield Contradiction(
-            key="long_prefill_token_threshold", value=prefill, why="more than context", mend="lower it, or remove it"
-        )
-
-
-def _arguments(section: ModelSection) -> Iterator[Contradiction]:
-    for argument in section.extra_args:
-        if (name := argument.partition("=")[0]) in _OWN_ARGUMENTS:
-            yield Contradiction(
-                key="extra_args",
-                value=name,
-                why="set by gpuwarden, or a secret on a command line that everybody can read",
-                mend=f"remove {name}",
-            )
-
-
-def _environment(section: ModelSection) -> Iterator[Contradiction]:
-    for name, value in section.environment.items():
-        if _RESERVED_VARIABLE.match(name):
-            yield Contradiction(
-                key="environment", value=name, why="a mark of the provider's or our own", mend=f"remove {name}"
-            )
-        elif _SECRET_VARIABLE.search(name) and not _REFERENCE.fullmatch(value):
-            yield Contradiction(
-                key="environment",
-                value=name,
-                why="its name says that it is a secret, and the provider shows it",
-                mend="store it at the provider and write {{ RUNPOD_SECRET_name }}",
-            )
-
-
-def _places(section: ModelSection) -> Iterator[Contradiction]:
-    if section.data_center_ids and (stray := sorted(set(section.volumes) - set(section.data_center_ids))):
-        yield Contradiction(
-            key="volumes", value=stray[0], why="lies in a data centre that data_center_ids leaves out", mend="add it"
-        )

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from controller.settings.models import Contradiction, ModelSection, contradictions, keys_twice
+from controller.settings.model_rules import Contradiction, contradictions, keys_twice
+from controller.settings.models import ModelSection
 from controller.settings.overrides import named_section, nested_section
 from controller.settings.problems import ConfigProblems, Problem, nearest
 from controller.settings.sections import (
