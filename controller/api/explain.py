@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from controller.api.load import in_words
 from controller.api.panel import Panel
 from controller.api.views import held, is_draining, refusal_of
 from controller.core import idle
@@ -85,6 +86,7 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
         text = f"costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far"
         yield Line(subject=record.id, text=text, since=record.started_at)
     if record.phase is Phase.ACTIVE:
+        yield from _load(panel, record)
         yield _idle(panel, record)
     if record.started_at is not None and record.phase in {Phase.REQUESTED, Phase.ACTIVE}:
         lifetime = panel.policy.lifetime(record.spec.requested_lifetime)
@@ -121,12 +123,22 @@ def _serving(panel: Panel, record: Record) -> tuple[str, datetime | None]:
     return f"serves: {count} open request{'' if count == 1 else 's'}", record.ready_at
 
 
+def _load(panel: Panel, record: Record) -> Iterator[Line]:
+    probed = panel.view.value.probes.get(record.id)
+    if probed is not None and probed.runtime is not None:
+        text = f"its server counts: {in_words(probed.runtime)}"
+        yield Line(subject=record.id, text=text, since=probed.runtime.at)
+
+
 def _idle(panel: Panel, record: Record) -> Line:
     decision = panel.idle(record)
     last = record.last_byte_at
     match decision:
         case idle.KeepUntil():
             return Line(subject=record.id, text="stopped when idle, if nobody comes", since=last, until=decision.until)
+        case idle.KeepWitnessed():
+            text = "idle as far as gateways tell, but its server works for somebody: its stop waits, at most so long"
+            return Line(subject=record.id, text=text, since=last, until=decision.until)
         case idle.IdleOut():
             return Line(subject=record.id, text="idle: its stop is due", since=decision.since)
         case idle.KeepBusy():

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from controller.api.explain import lines_of, models_of
+from controller.api.load import load
 from controller.api.panel import Panel
 from controller.api.readiness import reasons
 from controller.api.views import held, phase_of, routable
@@ -118,6 +119,7 @@ def model(panel: Panel, alias: str) -> Json:
         "deployments": [record.id for record in records],
         "routes": len(routable(records)),
         "open_requests": sum(panel.stream_leases.open_requests(record.id, now=panel.now) for record in records),
+        "load": load(panel, alias),
         "usd_per_hour": _rate(records),
         "idle_stop_at": at(_idle_stop(panel, records)),
         "why": lines_of(panel, alias)[0].text,
@@ -135,7 +137,7 @@ def _idle_stop(panel: Panel, records: Sequence[Record]) -> datetime | None:
     due = []
     for record in records:
         decision = panel.idle(record)
-        if isinstance(decision, idle.KeepUntil):
+        if isinstance(decision, idle.KeepUntil | idle.KeepWitnessed):
             due.append(decision.until)
         elif isinstance(decision, idle.IdleOut):
             due.append(decision.since)

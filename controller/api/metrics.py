@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.api.facts import spend
+from controller.api.load import SHOWN, total
 from controller.api.panel import Panel
 from controller.api.readiness import reasons
 from controller.api.views import held, phase_of
@@ -129,6 +130,11 @@ def _gauges(panel: Panel) -> Iterator[Metric]:
     yield _gauge("usd_per_hour", "What the living resources of each model cost, where known.", rates)
     requests = [({"model": alias}, _open_requests(panel, alias)) for alias in panel.models]
     yield _gauge("open_requests", "Requests that gateways say are open.", requests)
+    for shown in SHOWN:
+        told = [(alias, total(panel, alias, shown)) for alias in panel.models]
+        yield _gauge(
+            shown.metric, shown.says, [({"model": alias}, number) for alias, number in told if number is not None]
+        )
 
 
 def _listing(panel: Panel) -> Iterator[Metric]:

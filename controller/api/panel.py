@@ -22,7 +22,7 @@ from controller.store.wants import Wants
 from controller.supervision import Cell, Pulse
 
 Ring = Callable[..., None]
-IdleDecision = idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None
+IdleDecision = idle.Decision | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

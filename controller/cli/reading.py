@@ -4,7 +4,7 @@ The daemon's answer where it answers; else what the store holds, said to be that
 a script must not take yesterday's record for today's world.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -86,13 +86,14 @@ def _require_model(answer: Body, alias: str, settings: Settings) -> None:
 
 def _show_status(answer: Body, now: datetime) -> None:
     show_table(
-        ("model", "phase", "pods", "open requests", "$/h", "idle stop", "why"),
+        ("model", "phase", "pods", "open requests", "load", "$/h", "idle stop", "why"),
         [
             (
                 model.get("alias"),
                 model.get("phase"),
                 len(model.get("deployments") or ()),
                 model.get("open_requests"),
+                _load(model.get("load") or ()),
                 model.get("usd_per_hour"),
                 age(model.get("idle_stop_at"), now),
                 model.get("blocked") or model.get("why"),
@@ -102,6 +103,21 @@ def _show_status(answer: Body, now: datetime) -> None:
     )
     print()
     show_facts(_facts(answer, now))
+
+
+def _load(machines: Sequence[Body]) -> str:
+    """What the model servers say of themselves; a machine that tells nothing is a question mark."""
+    return "; ".join(_of_machine(machine) for machine in machines)
+
+
+def _of_machine(machine: Body) -> str:
+    parts = (
+        ("{:.0f} running", machine.get("running")),
+        ("{:.0f} waiting", machine.get("waiting") or None),
+        ("{:.0%} cache", machine.get("cache_use")),
+        ("{:.0f} tok/s", machine.get("answer_tokens_per_second")),
+    )
+    return ", ".join(text.format(number) for text, number in parts if number is not None) or "?"
 
 
 def _facts(answer: Body, now: datetime) -> Iterator[tuple[str, object]]:

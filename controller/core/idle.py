@@ -3,6 +3,9 @@
 Idle means: no live stream lease, and the last byte passed longer ago than the policy allows. A resource that never
 served counts from when it became ready. Time under a stream lease is use, whatever passes. Stopping is done elsewhere:
 this file only says that a stop is due.
+
+The model server itself is a second witness: where it says that it works for somebody of whom no gateway told, the stop
+waits, by one idle time at most, since a request that hangs for ever must not keep a machine (RP-36).
 """
 
 from dataclasses import dataclass
@@ -18,6 +21,8 @@ class Activity:
     last_byte_at: datetime | None
     not_before: datetime | None = None
     """After our own restart gateways get one stream-lease lifetime to speak (RP-35)."""
+    witnessed: bool = False
+    """The model server said, since the last byte, that it works for somebody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +38,39 @@ class KeepUntil:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeepWitnessed:
+    """No gateway tells of a request, and the server says that it works for somebody: it is kept for so long at most."""
+
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IdleOut:
     """The stop is due; `since` is when it fell due."""
 
     since: datetime
 
 
-def decide(activity: Activity, *, idle_after: timedelta, now: datetime) -> KeepBusy | KeepUntil | IdleOut:
+Decision = KeepBusy | KeepUntil | KeepWitnessed | IdleOut
+
+
+def decide(activity: Activity, *, idle_after: timedelta, now: datetime) -> Decision:
     """Decide at `now`; due at the deadline instant itself (RP-34)."""
     if activity.stream_leases:
         return KeepBusy()
-    deadline = max(activity.last_byte_at or activity.ready_at, activity.ready_at) + idle_after
+    deadline = used_until(activity) + idle_after
     if activity.not_before is not None:
         deadline = max(deadline, activity.not_before)
-    return KeepUntil(until=deadline) if now < deadline else IdleOut(since=deadline)
+    if now < deadline:
+        return KeepUntil(until=deadline)
+    if activity.witnessed and now < deadline + idle_after:
+        return KeepWitnessed(until=deadline + idle_after)
+    return IdleOut(since=deadline)
+
+
+def used_until(activity: Activity) -> datetime:
+    """Since when nobody uses it, as far as gateways tell."""
+    return max(activity.last_byte_at or activity.ready_at, activity.ready_at)
 
 
 def floor(idle_after: timedelta, cold_start: timedelta | None) -> timedelta:

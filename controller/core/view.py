@@ -15,6 +15,7 @@ from controller.core.identity import DeploymentId, RequestId, ResourceKey
 from controller.core.inventory import Absences, Listing, Read
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
+from controller.core.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class Probed:
     at: datetime
     awaited_at: datetime | None = None
     """When an answer last said that it does not serve yet."""
+    runtime: Runtime | None = None
+    """What its server then counted about itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

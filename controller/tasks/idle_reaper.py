@@ -2,10 +2,11 @@
 
 Asks `core.idle` for each serving deployment. The stop is decided again inside the writer's transaction, where a
 gateway's new stream lease cannot slip in between. After our own restart or pause nothing is idled out before gateways
-had time to speak (RP-35).
+had time to speak (RP-35). What the model server said of itself in the latest probe is asked before a stop (RP-36).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controller.core import idle
@@ -13,6 +14,7 @@ from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.runtime import serves_somebody
 from controller.core.view import View
 from controller.store import deployments
 from controller.store.errors import Stale
@@ -27,7 +29,7 @@ class IdleReaper:
 
     name = "idle_reaper"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "memories"), view_held=("listing",))
+    looks_at = Looks(book=("records", "memories"), view_held=("listing", "probes"))
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class IdleReaper:
 
     async def _consider(self, record: Record) -> datetime | None:
         decision = self.decide(record)
-        if isinstance(decision, idle.KeepUntil):
+        if isinstance(decision, idle.KeepUntil | idle.KeepWitnessed):
             return decision.until
         if isinstance(decision, idle.KeepBusy):
             lapses_at = self._stream_leases.lapses_at(record.id, now=self._store.now)
@@ -67,7 +69,7 @@ class IdleReaper:
             await self._stop(record)
         return None
 
-    def decide(self, record: Record) -> idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None:
+    def decide(self, record: Record) -> idle.Decision | None:
         """What the rule says of one deployment now; `None` if it does not serve or is not configured."""
         model = self._models.get(record.model)
         if record.phase is not Phase.ACTIVE or record.ready_at is None or model is None:
@@ -76,16 +78,16 @@ class IdleReaper:
         stated = self._stream_leases.last_byte_at(record.id)
         last_byte_at = max((at for at in (record.last_byte_at, stated) if at is not None), default=None)
         cold_start = self._store.book.memory(record.model).cold_start
-        return idle.decide(
-            idle.Activity(
-                stream_leases=self._stream_leases.live(record.id, now=now),
-                ready_at=record.ready_at,
-                last_byte_at=last_byte_at,
-                not_before=self._not_before_at(now),
-            ),
-            idle_after=idle.floor(model.idle_after, cold_start),
-            now=now,
+        activity = idle.Activity(
+            stream_leases=self._stream_leases.live(record.id, now=now),
+            ready_at=record.ready_at,
+            last_byte_at=last_byte_at,
+            not_before=self._not_before_at(now),
         )
+        probed = self._view.value.probes.get(record.id)
+        witnessed = probed is not None and serves_somebody(probed.runtime, since=idle.used_until(activity))
+        idle_after = idle.floor(model.idle_after, cold_start)
+        return idle.decide(replace(activity, witnessed=witnessed), idle_after=idle_after, now=now)
 
     def _not_before_at(self, now: datetime) -> datetime:
         """After a pause, as after our own restart, gateways have not spoken yet; and what was seen before it is old,

@@ -21,6 +21,8 @@ from controller.core.inventory import Absences, Listing, Present, follow
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
+from controller.core.runtime import Runtime
+from controller.core.runtime import follow as follow_scrapes
 from controller.core.view import Probed, View
 from controller.providers.reading import Reading
 from controller.store.store import Store
@@ -245,6 +247,7 @@ class Observer:
             detail=probe.detail,
             at=probe.observed_at,
             awaited_at=awaited_at,
+            runtime=_runtime(former, probe),
         )
         self._publish(probes={**kept, record.id: probed})
 
@@ -269,6 +272,12 @@ class Observer:
 
     def _publish(self, **changed: Any) -> None:
         self._view.publish(replace(self._view.value, **changed))
+
+
+def _runtime(former: Probed | None, probe: Probe) -> Runtime | None:
+    if probe.scrape is None:
+        return None
+    return follow_scrapes(None if former is None else former.runtime, probe.scrape, at=probe.observed_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

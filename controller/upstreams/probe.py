@@ -16,16 +16,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
+import anyio
+
 from controller.clock import Clock
 from controller.core.readiness import Verdict
+from controller.core.runtime import Scrape
 from controller.transport import MIB, Answer, AsyncTransport, CallLimits, Http, TransportError, redacted
-from controller.upstreams.stats import served_names
+from controller.upstreams.stats import stats_in, told_in, with_slots
 
 USER_AGENT: Final = (
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 )
 """The pod proxy turns common libraries away (403, code 1010); browsers pass (seen 2026-10)."""
 PROBE_LIMITS: Final = CallLimits(whole=timedelta(seconds=10), body_bytes=MIB)
+SCRAPE_LIMIT: Final = timedelta(seconds=2)
+"""What a server counts about itself is worth no more patience (LS-12)."""
 NAMES_MAX: Final = 64
 PROXY_CODE: Final = re.compile(rb"\b1010\b")
 
@@ -55,6 +60,8 @@ class Probe:
     observed_at: datetime
     answered: bool = True
     """Did anything answer at all? If not, this machine's network may be what is wrong."""
+    scrape: Scrape | None = None
+    """What it counts about itself; None: it did not tell, or is not ready."""
 
 
 def open_prober(
@@ -72,13 +79,14 @@ class HttpProber:
 
     async def probe(self, target: ProbeTarget) -> Probe:
         """Never raises for what the server does; each call has its own limit."""
-        answered = True
+        answered, served, scrape = True, None, None
         try:
-            verdict, detail, served = Verdict.READY, "serves", await self._serves(target)
+            served, scrape = await self._serves(target)
+            verdict, detail = Verdict.READY, "serves"
         except _Ended as ended:
-            verdict, detail, served = ended.verdict, ended.detail, None
+            verdict, detail = ended.verdict, ended.detail
         except TransportError as error:
-            verdict, detail, served, answered = Verdict.UNREACHABLE, str(error), None, False
+            verdict, detail, answered = Verdict.UNREACHABLE, str(error), False
         secrets = () if target.credential is None else (target.credential,)
         return Probe(
             verdict=verdict,
@@ -86,13 +94,14 @@ class HttpProber:
             detail=redacted(detail, secrets=secrets),
             observed_at=self._clock.now(),
             answered=answered,
+            scrape=scrape if scrape is not None and scrape.known else None,
         )
 
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def _serves(self, target: ProbeTarget) -> tuple[str, ...] | None:
-        """The names it serves by. Raises _Ended with the first thing that is not as it must be."""
+    async def _serves(self, target: ProbeTarget) -> tuple[tuple[str, ...] | None, Scrape | None]:
+        """The names it serves by, and its own numbers. Raises _Ended with the first thing that is not as it must be."""
         root = target.endpoint.removesuffix("/").removesuffix("/v1")
         await self._healthy(root)
         guarded = await self._guarded(root, target.server)
@@ -102,8 +111,12 @@ class HttpProber:
                 raise _Ended(Verdict.SECRET_UNSUBSTITUTED, "the literal secret reference opens it")
             _must_refuse(answer)
         if target.credential is not None:
-            return await self._names_by_key(root, guarded, target.credential)
-        return await self._names_by_metrics(root) if target.server == "vllm" else None
+            names = await self._names_by_key(root, guarded, target.credential)
+            return names, await self._numbers(root, target)
+        if target.server != "vllm":
+            return None, None  # llama.cpp tells nothing to whoever has no key (MS-11)
+        text = await self._told(f"{root}/metrics")
+        return (None, None) if text is None else told_in(text.decode("utf-8", errors="replace"))
 
     async def _healthy(self, root: str) -> None:
         answer = await self._get(f"{root}/health")
@@ -128,13 +141,23 @@ class HttpProber:
         _must_accept(answer)
         return _listed(answer.body)
 
-    async def _names_by_metrics(self, root: str) -> tuple[str, ...] | None:
-        """Unknown rather than an end: a server may hide its metrics and serve well."""
-        try:
-            answer = await self._get(f"{root}/metrics")
-        except (TransportError, _Ended):
-            return None
-        return served_names(answer.body.decode("utf-8", errors="replace")) if answer.code == 200 else None
+    async def _numbers(self, root: str, target: ProbeTarget) -> Scrape | None:
+        bearer = target.credential if target.server == "llama_cpp" else None
+        text = await self._told(f"{root}/metrics", bearer=bearer)
+        scrape = None if text is None else stats_in(text.decode("utf-8", errors="replace"))
+        if target.server == "llama_cpp" and (slots := await self._told(f"{root}/slots", bearer=bearer)) is not None:
+            scrape = with_slots(scrape or Scrape(), slots)
+        return scrape
+
+    async def _told(self, url: str, *, bearer: str | None = None) -> bytes | None:
+        """Unknown rather than an end: a server may hide its numbers, or be too busy to tell them, and serve well."""
+        with anyio.move_on_after(SCRAPE_LIMIT.total_seconds()):
+            try:
+                answer = await self._get(url, bearer=bearer)
+            except (TransportError, _Ended):
+                return None
+            return answer.body if answer.code == 200 else None
+        return None
 
     async def _get(self, url: str, *, bearer: str | None = None) -> Answer:
         """An answer of the server's own. Raises _Ended for one of the proxy's."""

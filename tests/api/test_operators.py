@@ -19,6 +19,10 @@ from controller.store import deployments, duties
 from tests.api.world import World, at, world
 from tests.core.samples import key, resource
 
+UNKNOWN_LOAD = dict.fromkeys(
+    ("running", "waiting", "cache_use", "prompt_tokens_per_second", "answer_tokens_per_second")
+)
+
 
 async def test_status_of_a_quiet_daemon(house: World) -> None:
     status = await house.operator.get("/v1/status")
@@ -48,6 +52,7 @@ async def test_status_tells_what_each_model_does_and_costs(house: World) -> None
         "deployments": ["qwen-1"],
         "routes": 1,
         "open_requests": 2,
+        "load": [{"deployment": "qwen-1", "at": None, **UNKNOWN_LOAD}],
         "usd_per_hour": "0.79",
         "idle_stop_at": at(until),
         "why": "serves: 2 open requests",

@@ -6,7 +6,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.idle import Activity, IdleOut, KeepBusy, KeepUntil, decide, floor
+from controller.core.idle import Activity, IdleOut, KeepBusy, KeepUntil, KeepWitnessed, decide, floor
 from tests.core.samples import MS, T0, S
 
 IDLE = timedelta(minutes=30)
@@ -58,3 +58,11 @@ def test_it_is_due_exactly_when_nothing_happened_for_the_whole_time(now: int, by
     last_byte_at = None if byte is None else T0 + byte * MS
     decision = decide(replace(QUIET, last_byte_at=last_byte_at), idle_after=after * MS, now=T0 + now * MS)
     assert isinstance(decision, IdleOut) is (now - max(byte or 0, 0) >= after)
+
+
+def test_a_server_that_works_for_somebody_is_kept_for_one_idle_time_more_and_no_longer() -> None:
+    activity, most = replace(QUIET, witnessed=True), T0 + 2 * IDLE
+    assert decide(activity, idle_after=IDLE, now=T0 + IDLE - MS) == KeepUntil(until=T0 + IDLE)
+    assert decide(activity, idle_after=IDLE, now=T0 + IDLE) == KeepWitnessed(until=most)
+    assert decide(activity, idle_after=IDLE, now=most - MS) == KeepWitnessed(until=most)
+    assert decide(activity, idle_after=IDLE, now=most) == IdleOut(since=T0 + IDLE)

@@ -8,6 +8,9 @@ import pytest
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
+from controller.core.readiness import Verdict
+from controller.core.runtime import Runtime, Scrape
+from controller.core.view import Probed
 from controller.store import deployments, holds
 from controller.store.store import Store
 from controller.tasks.idle_reaper import IdleReaper
@@ -236,5 +239,59 @@ async def test_the_default_idle_limit_is_finite(bench: Bench) -> None:
     bench.model = replace(bench.model, idle_after=timedelta(hours=24))  # the most that a config may say
     task = reaper(bench)
     await bench.move(24 * 3600)
+    await task.run_pass()
+    assert bench.record().phase is Phase.STOP_REQUIRED
+
+
+def witness(bench: Bench, record: Record, scrape: Scrape) -> None:
+    """Its server was just asked what it counts."""
+    now = bench.clock.now()
+    probed = Probed(verdict=Verdict.READY, served=None, detail="", at=now, runtime=Runtime(at=now, scrape=scrape))
+    bench.view.publish(replace(bench.view.value, probes={record.id: probed}))
+
+
+@pytest.mark.parametrize(
+    ("scrape", "phase"),
+    [
+        (Scrape(running=1.0), Phase.ACTIVE),
+        (Scrape(running=0.0), Phase.STOP_REQUIRED),
+        (Scrape(cache_use=0.5), Phase.STOP_REQUIRED),
+    ],
+)
+@on_bench
+async def test_a_server_that_says_it_works_for_somebody_is_a_second_witness(
+    bench: Bench, scrape: Scrape, phase: Phase
+) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(IDLE_S - 10)
+    witness(bench, record, scrape)
+    await bench.move(10)
+    await task.run_pass()
+    assert bench.record().phase is phase
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(2 * IDLE_S - 0.001, Phase.ACTIVE), (2 * IDLE_S, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_the_witness_postpones_an_idle_stop_by_one_idle_time_at_most(
+    bench: Bench, after_s: float, phase: Phase
+) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(after_s)
+    witness(bench, record, Scrape(running=1.0))
+    await task.run_pass()
+    assert bench.record().phase is phase
+
+
+@on_bench
+async def test_what_the_server_said_before_the_last_byte_is_no_witness(bench: Bench) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(1000)
+    witness(bench, record, Scrape(running=1.0))
+    now = bench.clock.now()
+    await bench.store.write(lambda tx: deployments.record_last_byte(tx, record.id, at=now))
+    await bench.move(IDLE_S)
     await task.run_pass()
     assert bench.record().phase is Phase.STOP_REQUIRED

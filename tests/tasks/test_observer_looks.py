@@ -13,6 +13,7 @@ from controller.core.deployment import ProviderState
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Present
 from controller.core.readiness import Verdict
+from controller.core.runtime import Scrape
 from controller.providers.fake.adapter import Looked
 from controller.providers.reading import Prices
 from tests.tasks.observing import Port, key_of, watch
@@ -275,3 +276,21 @@ async def test_looking_allocates_nothing(bench: Bench) -> None:
     await bench.move(600)
     assert (bench.provider.calls["create"], bench.provider.calls["stop"]) == (0, 0)
     assert bench.store.book.seq_latest == before
+
+
+# What servers count about themselves
+
+
+@on_bench
+async def test_speeds_are_told_from_the_second_scrape_on_and_unknown_after_one_that_told_nothing(bench: Bench) -> None:
+    record = await bench.serve()
+    observer = bench.observer()
+    await observer.run_pass()
+    told: list[float | None] = []
+    for tokens in (100.0, 700.0, None, 900.0):
+        bench.prober.scrape = None if tokens is None else Scrape(answer_tokens=tokens)
+        await bench.move(60)
+        await observer.run_pass()
+        runtime = bench.view.value.probes[record.id].runtime
+        told.append(None if runtime is None else runtime.answer_rate)
+    assert told == [None, 10.0, None, None]

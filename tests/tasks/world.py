@@ -25,6 +25,7 @@ from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId, RequestId, ResourceKey, Scope, Tags
 from controller.core.obligation import Obligation
 from controller.core.readiness import Verdict
+from controller.core.runtime import Scrape
 from controller.core.view import View
 from controller.ids import SeededRandomness
 from controller.providers.fake.adapter import FakeProvider
@@ -65,6 +66,7 @@ class ScriptedProber:
         self.verdict = Verdict.READY
         self.answered = True
         self.served: tuple[str, ...] | None = None
+        self.scrape: Scrape | None = None
         self.asked: list[tuple[float, ProbeTarget]] = []
 
     async def probe(self, target: ProbeTarget) -> Probe:
@@ -75,6 +77,7 @@ class ScriptedProber:
             detail="scripted",
             observed_at=self._clock.now(),
             answered=self.answered,
+            scrape=self.scrape,
         )
 
 

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
 from controller.core.readiness import Verdict
+from controller.core.runtime import Scrape
+from controller.transport import MIB
 from controller.upstreams.probe import Probe, ProbeTarget, Server, open_prober
 from tests.support.asgi_transport import AsgiTransport, Receive, Scope, Send
 from tests.support.loop_clock import BEGIN, HandClock, LoopClock
@@ -219,3 +222,71 @@ def test_a_silent_server_costs_ten_seconds() -> None:
     found, seconds = run_virtual(probe)
     assert found.verdict is Verdict.UNREACHABLE
     assert seconds == pytest.approx(10)
+
+
+async def test_a_ready_server_is_asked_what_it_counts_in_the_call_that_tells_its_name() -> None:
+    upstream = Upstream()
+    probe = await upstream.probed()
+    assert probe.scrape == Scrape(running=0.0)
+    assert [request.url.path for request in upstream.requests].count("/metrics") == 1
+
+
+async def test_a_server_that_is_not_ready_is_not_asked_what_it_counts() -> None:
+    upstream = Upstream(on("/health", httpx.Response(503)))
+    assert (await upstream.probed()).scrape is None
+    assert [request.url.path for request in upstream.requests] == ["/health"]
+
+
+@pytest.mark.parametrize("reply", [httpx.Response(404), httpx.Response(200, text="other:thing 1"), PAGE])
+async def test_numbers_that_are_not_told_are_unknown(reply: httpx.Response) -> None:
+    assert (await Upstream(on("/metrics", reply)).probed()).scrape is None
+
+
+def llama(path: str, key: str | None) -> httpx.Response | None:
+    """A llama.cpp whose numbers need the key, like all else."""
+    bodies = {"/metrics": "llamacpp:requests_processing 2", "/slots": '[{"n_ctx": 100, "n_past": 25}]'}
+    if path not in bodies:
+        return None
+    return httpx.Response(200, text=bodies[path]) if key == KEY else httpx.Response(401)
+
+
+async def test_llama_cpp_tells_its_numbers_and_slots_to_whoever_has_its_key() -> None:
+    assert (await Upstream(llama).probed(server="llama_cpp", credential=KEY)).scrape == Scrape(
+        running=2.0, cache_use=0.25
+    )
+    without = Upstream(llama)
+    assert (await without.probed(server="llama_cpp")).scrape is None
+    assert not {"/metrics", "/slots"} & {request.url.path for request in without.requests}
+
+
+async def test_vllm_with_a_credential_tells_its_numbers_without_being_sent_it() -> None:
+    upstream = Upstream()
+    assert (await upstream.probed(credential=KEY)).scrape == Scrape(running=0.0)
+    (asked,) = [request for request in upstream.requests if request.url.path == "/metrics"]
+    assert "authorization" not in asked.headers
+
+
+@pytest.mark.parametrize(("takes_s", "told"), [(1.999, True), (2.001, False)])
+def test_numbers_that_take_longer_than_two_seconds_are_unknown_and_the_server_is_ready(
+    takes_s: float, told: bool
+) -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/metrics":
+            await anyio.sleep(takes_s)
+        reply = serving(scope["path"], None)
+        await send({"type": "http.response.start", "status": reply.status_code, "headers": []})
+        await send({"type": "http.response.body", "body": reply.content})
+
+    async def probe() -> Probe:
+        prober = open_prober(clock=LoopClock(), transport=AsgiTransport(slow))
+        return await prober.probe(ProbeTarget(endpoint=ENDPOINT, server="vllm"))
+
+    found = run_virtual(probe)
+    assert (found.verdict, found.scrape is not None) == (Verdict.READY, told)
+
+
+@pytest.mark.parametrize(("size", "told"), [(MIB, True), (MIB + 1, False)])
+async def test_more_than_a_mebibyte_of_numbers_is_not_read(size: int, told: bool) -> None:
+    page = METRICS.encode() + b"#" * (size - len(METRICS))
+    probe = await Upstream(on("/metrics", httpx.Response(200, content=page))).probed()
+    assert (probe.verdict, probe.scrape is not None) == (Verdict.READY, told)
