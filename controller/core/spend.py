@@ -4,6 +4,7 @@ Money is integers of a millionth of a dollar, rounded up, never a float. A reser
 shorter of the lifetime and the rest of the UTC day; what is reserved counts in full until it is settled (HC-44).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
@@ -11,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.core.identity import DeploymentId
+from controller.core.policy import ModelPolicy
 
 MICROS: Final = 1_000_000
 MICROS_MAX: Final = 2**62
@@ -105,3 +107,11 @@ def settled(reservation: Reservation, *, until: datetime, evidence_reference: st
         settled_micros=cost_micros(reservation.ceiling_micros_per_hour, span),
         evidence_reference=evidence_reference,
     )
+
+
+def ceiling(model: ModelPolicy, usd_per_hour: Mapping[str, Decimal]) -> Decimal | None:
+    """What an hour may cost at most: as configured, else the dearest declared offer's price. `None`: nobody knows."""
+    if model.usd_per_hour_max is not None:
+        return model.usd_per_hour_max
+    known = [usd_per_hour[offer] for offer in model.offers if offer in usd_per_hour]
+    return max(known) * model.cards if known else None

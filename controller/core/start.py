@@ -8,8 +8,14 @@ starts (RP-44).
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controller.core.book import ModelMemory
+from controller.core import restoration
+from controller.core.book import Book, ModelMemory
 from controller.core.errors import Code
+from controller.core.identity import DeploymentId
+from controller.core.orphans import ended
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.spend import ceiling
+from controller.core.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +109,66 @@ def _rate(case: Situation) -> Start | Refuse:
             retry_at = recent[-most] + span
             return Refuse(code=Code.MODEL_BLOCKED, reason="too many starts of late", final=True, retry_at=retry_at)
     return Start()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """All that a situation is read from, at one moment."""
+
+    book: Book
+    view: View
+    policy: HostingPolicy
+    epochs_known: int
+    """The highest epoch that former runs granted, as far as known."""
+    stop_only: bool
+    clock_sound: bool
+    now: datetime
+    spans_now: datetime
+    """On the clock that nobody sets, by which the age of a listing is told."""
+
+
+def situation(
+    model: ModelPolicy, slot: int, around: Surroundings, *, replaces: DeploymentId | None = None
+) -> Situation:
+    """What a start in this slot depends on now. What it `replaces` owes its stop only later, and is not in the way."""
+    book, view, policy = around.book, around.view, around.policy
+    judged = view.vouched(None if view.completed is None else view.completed.began_at)
+    return Situation(
+        now=around.now,
+        memory=book.memory(model.alias),
+        fingerprint=model.fingerprint,
+        stop_only=around.stop_only,
+        clock_sound=around.clock_sound,
+        matching=book.matching_since is not None or _forgotten(model, around),
+        account_trusted=book.account.trusted and judged,
+        copied=_copied(model, around),
+        owed=any(
+            duty.model == model.alias and duty.slot == slot and duty.open and duty.deployment != (replaces or "")
+            for duty in book.obligations.values()
+        ),
+        listing_fresh=view.fresh(policy, now=around.spans_now),
+        priced=ceiling(model, view.usd_per_hour) is not None,
+        starts_per_hour=policy.starts_per_hour,
+        starts_per_day=policy.starts_per_day,
+    )
+
+
+def _copied(model: ModelPolicy, around: Surroundings) -> bool:
+    """Nothing starts beside what somebody else of our name may be running: for its model, or for any if untold."""
+    view, owner = around.view, around.book.owner
+    return any(
+        owner.copied(seen.tags) and not ended(seen) and seen.alias in {None, model.alias}
+        for listing in (view.listing, view.completed)
+        if listing is not None
+        for seen in listing.resources
+    )
+
+
+def _forgotten(model: ModelPolicy, around: Surroundings) -> bool:
+    """Does the listing show something that only a lost record can have made, perhaps for this model?"""
+    listing, book = around.view.listing, around.book
+    found = [] if listing is None else restoration.strangers(listing, book)
+    return any(
+        seen.alias in {None, model.alias} and restoration.betrays(seen, book, granted=around.epochs_known)
+        for seen in found
+    )

@@ -8,18 +8,16 @@ tasks of their own.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from functools import partial
 from typing import assert_never
 
 import structlog
 
 from controller.clock import Clock
-from controller.core import reconcile, restoration, start
-from controller.core.deployment import DeploymentSpec, ProvisionedDeployment, Record, SeenResource
+from controller.core import reconcile, start
+from controller.core.deployment import ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Code, Refusal
 from controller.core.evidence import StopReason
-from controller.core.hosting import Authorization, Wish
 from controller.core.identity import DeploymentId, RequestId
 from controller.core.inventory import NotFound
 from controller.core.lifecycle import SERVING, Phase
@@ -27,9 +25,10 @@ from controller.core.obligation import Obligation
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.readiness import Assessment, assess, cold_start
+from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
-from controller.store import deployments, duties, ledger
+from controller.store import declaring, deployments, duties, ledger
 from controller.store.errors import Stale
 from controller.store.names import deployment_id
 from controller.store.store import Store
@@ -284,12 +283,12 @@ class Reconciler:
                 self._wants.satisfied(alias, before=record.stop_required_at)
 
     async def _start(self, model: ModelPolicy, slot: int) -> datetime | None:
-        verdict = start.decide(self._situation(model, slot))
+        verdict = start.decide(start.situation(model, slot, self._surroundings()))
         if isinstance(verdict, start.Refuse):
             self.refusals[model.alias] = verdict
             return verdict.retry_at
         try:
-            planned = await self._store.write(lambda tx: self._declare(tx, model, slot))
+            planned = await self._declare(model, slot)
         except ledger.BudgetExhausted as broke:
             self.refusals[model.alias] = start.Refuse(code=Code.BUDGET_EXHAUSTED, reason=str(broke), final=True)
             return None
@@ -303,77 +302,24 @@ class Reconciler:
         self._executor.start(planned, model)
         return None
 
-    def _situation(self, model: ModelPolicy, slot: int) -> start.Situation:
-        book, view, policy, now = self._store.book, self._view.value, self._charter.policy, self._store.now
-        judged = view.vouched(None if view.completed is None else view.completed.began_at)
-        return start.Situation(
-            now=now,
-            memory=book.memory(model.alias),
-            fingerprint=model.fingerprint,
+    async def _declare(self, model: ModelPolicy, slot: int) -> deployments.Planned:
+        """Raises Refusal, BudgetExhausted, Stale."""
+        most = ceiling(model, self._view.value.usd_per_hour)
+        if most is None:
+            raise Stale("no price is known any more")
+        start_of = declaring.StartOf(model=model, slot=slot, ceiling=most, holder=self._charter.holder)
+        name = deployment_id(self._charter.randomness, model.alias)
+        policy = self._charter.policy
+        return await self._store.write(lambda tx: declaring.declare(tx, name, start_of, policy=policy))
+
+    def _surroundings(self) -> start.Surroundings:
+        return start.Surroundings(
+            book=self._store.book,
+            view=self._view.value,
+            policy=self._charter.policy,
+            epochs_known=self._store.epochs_known,
             stop_only=self._charter.stop_only,
             clock_sound=self._store.clock.sound,
-            matching=book.matching_since is not None or self._forgotten(model),
-            account_trusted=book.account.trusted and judged,
-            copied=self._copied(model),
-            owed=any(
-                duty.model == model.alias and duty.slot == slot and duty.open for duty in book.obligations.values()
-            ),
-            listing_fresh=view.fresh(policy, now=self._clock.now()),
-            priced=self._ceiling(model) is not None,
-            starts_per_hour=policy.starts_per_hour,
-            starts_per_day=policy.starts_per_day,
+            now=self._store.now,
+            spans_now=self._clock.now(),
         )
-
-    def _copied(self, model: ModelPolicy) -> bool:
-        """Nothing starts beside what somebody else of our name may be running: for its model, or for any if untold."""
-        view, owner = self._view.value, self._store.book.owner
-        return any(
-            owner.copied(seen.tags) and not ended(seen) and seen.alias in {None, model.alias}
-            for listing in (view.listing, view.completed)
-            if listing is not None
-            for seen in listing.resources
-        )
-
-    def _forgotten(self, model: ModelPolicy) -> bool:
-        """Does the listing show something that only a lost record can have made, perhaps for this model?"""
-        listing, book, granted = self._view.value.listing, self._store.book, self._store.epochs_known
-        found = [] if listing is None else restoration.strangers(listing, book)
-        return any(
-            seen.alias in {None, model.alias} and restoration.betrays(seen, book, granted=granted) for seen in found
-        )
-
-    def _ceiling(self, model: ModelPolicy) -> Decimal | None:
-        """What an hour may cost at most: as configured, else the dearest declared offer's price."""
-        if model.usd_per_hour_max is not None:
-            return model.usd_per_hour_max
-        prices = [self._view.value.usd_per_hour.get(offer) for offer in model.offers]
-        known = [price for price in prices if price is not None]
-        return max(known) * model.cards if known else None
-
-    def _declare(self, tx: Tx, model: ModelPolicy, slot: int) -> deployments.Planned:
-        policy = self._charter.policy
-        deployment = deployment_id(self._charter.randomness, model.alias)
-        spec = DeploymentSpec(
-            id=deployment,
-            provider=policy.provider,
-            account=policy.account,
-            model=model.alias,
-            image=model.image,
-            resource_name=model.alias,
-            requested_lifetime=model.max_lifetime,
-        )
-        wish = Wish(
-            spec=spec,
-            slot=slot,
-            fingerprint=model.fingerprint,
-            authorization=Authorization(ledger=policy.ledger, reservation=deployment),
-            now=tx.now,
-            clock_sound=tx.clock_sound,
-        )
-        ceiling = self._ceiling(model)
-        if ceiling is None:
-            raise Stale("no price is known any more")
-        declaration = deployments.Declaration(
-            wish=wish, offer=model.offers[0], ceiling=ceiling, holder=self._charter.holder
-        )
-        return deployments.declare(tx, declaration, policy=policy)
