@@ -117,6 +117,12 @@ class Record:
     """Open requests may end until then; the stop itself is submitted not before it or the last of them."""
     ready_at: datetime | None = None
     """First moment our own probe said that it serves."""
+    replaces: DeploymentId | None = None
+    """The deployment of the same slot that it was made to succeed."""
+    restart_asked_at: datetime | None = None
+    """Since then an operator wants another in its place."""
+    proven_at: datetime | None = None
+    """When a gateway first got an answer from it, of one that replaces another."""
     unready_since: datetime | None = None
     last_byte_at: datetime | None = None
     ended_at: datetime | None = None

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from controller.core.deployment import Create, CreateAnswer, DeploymentSpec, ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Refusal, RefusalCode
 from controller.core.evidence import Evidence, StopReason
-from controller.core.identity import Owner, RequestId, Scope
+from controller.core.identity import DeploymentId, Owner, RequestId, Scope
 from controller.core.lease import Lease, fence
 from controller.core.lifecycle import LIVE, SERVING, Phase, advance
 from controller.core.policy import HostingPolicy, LeaseExpiry
@@ -51,6 +51,8 @@ class Wish:
     authorization: Authorization | None
     now: datetime
     clock_sound: bool = True
+    replaces: DeploymentId | None = None
+    """What serves in that slot, and goes on serving until this one does."""
 
 
 def validate(spec: DeploymentSpec, policy: HostingPolicy) -> None:
@@ -69,13 +71,25 @@ def declare(wish: Wish, *, policy: HostingPolicy, existing: Collection[Record]) 
     live = [record for record in existing if record.phase in LIVE]
     if any(record.id == wish.spec.id for record in existing):
         raise Refusal(RefusalCode.DUPLICATE)
-    if any(record.model == wish.spec.model and record.slot == wish.slot for record in live):
-        raise Refusal(RefusalCode.DUPLICATE)
+    _beside(wish, [record for record in live if record.model == wish.spec.model and record.slot == wish.slot])
     if len(live) >= policy.max_active:
         raise Refusal(RefusalCode.CAPACITY_EXCEEDED)
     return Record(
-        spec=wish.spec, slot=wish.slot, fingerprint=wish.fingerprint, phase=Phase.DECLARED, declared_at=wish.now
+        spec=wish.spec,
+        slot=wish.slot,
+        fingerprint=wish.fingerprint,
+        phase=Phase.DECLARED,
+        declared_at=wish.now,
+        replaces=wish.replaces,
     )
+
+
+def _beside(wish: Wish, occupants: Collection[Record]) -> None:
+    """A slot is empty, or it holds nothing but what is to be replaced, and that serves."""
+    if any(record.id != wish.replaces for record in occupants):
+        raise Refusal(RefusalCode.DUPLICATE)
+    if wish.replaces is not None and not any(record.phase is Phase.ACTIVE for record in occupants):
+        raise Refusal(RefusalCode.WRONG_PHASE)
 
 
 def provision(record: Record | None, creates: Collection[Create], claim: Claim) -> Record:
@@ -187,6 +201,13 @@ def require_stop(record: Record, reason: StopReason, *, now: datetime, drain_unt
         stop_required_at=record.stop_required_at or now,
         drain_until=drain_until,
     )
+
+
+def asked_to_restart(record: Record, *, now: datetime) -> Record:
+    """An operator wants another in its place; only of what serves, and asked again it is the same wish."""
+    if record.phase is not Phase.ACTIVE:
+        raise Refusal(RefusalCode.WRONG_PHASE)
+    return replace(record, restart_asked_at=record.restart_asked_at or now)
 
 
 def ours_again(record: Record) -> Record:

@@ -74,6 +74,8 @@ _RECORD = (
     instant("stop_required_at"),
     instant("drain_until"),
     instant("ready_at"),
+    instant("restart_asked_at"),
+    instant("proven_at"),
     instant("unready_since"),
     instant("last_byte_at"),
     instant("ended_at"),
@@ -89,6 +91,7 @@ def record_to_row(record: Record) -> dict[str, Any]:
     return {
         **to_row(record.spec, _SPEC),
         **to_row(record, _RECORD),
+        "replaces": record.replaces or "",
         "observed_state": seen.state.value if seen is not None and seen.state is not None else None,
         "observed_ready": seen.ready if seen is not None else None,
         "observed_endpoint": seen.endpoint if seen is not None else None,
@@ -99,7 +102,8 @@ def record_to_row(record: Record) -> dict[str, Any]:
 
 def record_from_row(row: Row) -> Record:
     spec = from_row(DeploymentSpec, row, _SPEC)
-    record = from_row(lambda **values: Record(spec=spec, **values), row, _RECORD)
+    replaces = DeploymentId(row["replaces"]) if row["replaces"] else None
+    record = from_row(lambda **values: Record(spec=spec, replaces=replaces, **values), row, _RECORD)
     if row["observed_at_ms"] is None or record.key is None:
         return record
     state = row["observed_state"]

@@ -1,8 +1,9 @@
 """What does the database look like?
 
 Integers for time (milliseconds since 1970 UTC, `_ms`) and money (millionths of a dollar, `_usd_micros`); NULL is
-unknown. The phases and endings in the CHECKs are the rules' own words. At most one live deployment a slot, and at most
-one open obligation a key: the database itself refuses a second.
+unknown. The phases and endings in the CHECKs are the rules' own words. At most one live deployment a slot, one more for
+each that it replaces, and at most one open obligation a key: the database itself refuses a second. What replaces
+nothing has an empty `replaces`, because NULLs are never alike.
 """
 
 from typing import Final
@@ -25,7 +26,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0003"
+HEAD: Final = "0004"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -81,6 +82,9 @@ deployments = Table(
     Column("stop_required_at_ms", Integer),
     Column("drain_until_ms", Integer),
     Column("ready_at_ms", Integer),
+    Column("replaces", String, nullable=False, server_default=""),
+    Column("restart_asked_at_ms", Integer),
+    Column("proven_at_ms", Integer),
     Column("unready_since_ms", Integer),
     Column("last_byte_at_ms", Integer),
     Column("ended_at_ms", Integer),
@@ -93,7 +97,7 @@ deployments = Table(
     Column("observed_served_model", String),
     Column("observed_at_ms", Integer),
     Column("version", Integer, nullable=False),
-    Index("one_live_a_slot", "model", "slot", unique=True, sqlite_where=text(f"phase IN ({_LIVE})")),
+    Index("one_live_a_slot", "model", "slot", "replaces", unique=True, sqlite_where=text(f"phase IN ({_LIVE})")),
 )
 
 creates = Table(

@@ -53,6 +53,13 @@ def test_a_second_live_deployment_of_a_slot_is_refused(migrated: sqlite3.Connect
         deployment(migrated, id="d2")
 
 
+def test_a_slot_holds_one_more_for_each_that_it_replaces(migrated: sqlite3.Connection) -> None:
+    deployment(migrated)
+    deployment(migrated, id="d2", replaces="d1")
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        deployment(migrated, id="d3", replaces="d1")
+
+
 @pytest.mark.parametrize("phase", ["stopped", "cancelled", "disowned"])
 def test_an_ended_one_leaves_its_slot_free(migrated: sqlite3.Connection, phase: str) -> None:
     deployment(migrated, phase=phase)
