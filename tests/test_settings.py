@@ -80,7 +80,7 @@ BAD_LINES = [
     (M, 'extra_args = ["--api-key=x"]', 'models.qwen.extra_args = "--api-key": set by gpuwarden, or a'),
     (M, 'sampling = "{"', 'models.qwen.sampling = "{": not a JSON object'),
     (M, "sampling = [1]", "models.qwen.sampling = [1]: not a JSON object"),
-    (M, 'environment = { HF_TOKEN = "x" }', 'models.qwen.environment = "HF_TOKEN": its name says'),
+    (M, 'environment = { MY_TOKEN = "x" }', 'models.qwen.environment = "MY_TOKEN": its name says'),
     (M, 'environment = { RUNPOD_X = "x" }', 'models.qwen.environment = "RUNPOD_X": a mark of the'),
     (M, 'tool_calling = "parsed"', 'models.qwen.tool_calling = "parsed": vLLM needs to know how; add'),
     (M, 'tool_call_parser = "hermes"', 'models.qwen.tool_call_parser = "hermes": only for vLLM with'),

@@ -31,7 +31,9 @@ FIELDS = [
     for name, entry in section.model_fields.items()
     if table or name not in {"runpod", "gateway", "policy", "alarms", "models"}
 ]
-WAITS_FOR_ANOTHER_KEY = {"tool_call_parser", "model_file", "key_file", "probe_key_file", "webhook_file"}
+WAITS_FOR_ANOTHER_KEY = {
+    "tool_call_parser", "model_file", "key_file", "probe_key_file", "webhook_file", "adapter_rank",
+}  # fmt: skip
 
 
 def tables() -> dict[str, str]:

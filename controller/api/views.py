@@ -82,6 +82,8 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "served_name": model.served_name,
         "server": model.server,
         "wires": list(model.wires),
+        "tools": model.tools,
+        "adapters": list(model.adapters),
         "wait_seconds": model.wait.total_seconds(),
         "queue": model.queue,
         "key_file": None,

@@ -179,6 +179,10 @@ class ModelPolicy:
     wait: timedelta
     queue: int
     wires: tuple[str, ...]
+    tools: bool
+    """Requests with tools are answered with calls of them."""
+    adapters: tuple[str, ...]
+    """Names that are asked for beside the model's own."""
     fingerprint: str = field(repr=False)
     """Digest of what shapes a resource: another one means that a running resource is of an older configuration."""
 
@@ -186,6 +190,7 @@ class ModelPolicy:
         _require(
             _named(self.alias, self.model, self.image, self.served_name, self.server, self.fingerprint),
             _distinct(self.offers) and _distinct(self.wires),
+            not self.adapters or _distinct(self.adapters),
             1 <= self.slots <= SLOTS_MOST,
             1 <= self.cards <= CARDS_MOST,
             1 <= self.queue <= QUEUE_MOST,

@@ -13,6 +13,7 @@ from controller.settings import Settings
 from controller.settings.models import ModelSection
 from controller.tasks.observer import Watched
 from controller.upstreams import llama_cpp, vllm
+from controller.upstreams.launch import Effort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +78,15 @@ def _vllm(section: ModelSection, ordered: RunpodModel) -> vllm.VllmModel:
         gpu_memory_share=section.gpu_util,
         gpu_count=section.gpu_count,
         thinking=section.thinking == "on",
-        reasoning_effort=None if section.reasoning_effort is None else vllm.Effort(section.reasoning_effort),
+        reasoning_effort=_effort(section),
         sampling=section.sampling,
         tool_call_parser=section.tool_call_parser,
         max_num_batched_tokens=section.max_num_batched_tokens,
         long_prefill_token_threshold=section.long_prefill_token_threshold,
+        reads_only=section.reads_only,
+        adapters=section.adapters,
+        adapter_rank=section.adapter_rank or vllm.ADAPTER_RANK,
+        custom_all_reduce=section.custom_all_reduce,
         extra_args=section.extra_args,
         key_reference=ordered.key_reference,
         hub_token_reference=ordered.hub_token_reference,
@@ -97,11 +102,21 @@ def _llama_cpp(section: ModelSection, ordered: RunpodModel) -> llama_cpp.LlamaCp
         slots=section.max_num_seqs,
         file=section.model_file,
         tools=section.tool_calling == "parsed",
+        thinking=section.thinking == "on",
+        reasoning_effort=_effort(section),
+        sampling=section.sampling,
+        embeddings="embeddings" in section.wires,
+        reranking="rerank" in section.wires,
+        adapters=section.adapters,
         extra_args=section.extra_args,
         key_reference=ordered.key_reference,
         hub_token_reference=ordered.hub_token_reference,
         volume_path=None if ordered.volume is None else ordered.volume.path,
     )
+
+
+def _effort(section: ModelSection) -> Effort | None:
+    return None if section.reasoning_effort is None else Effort(section.reasoning_effort)
 
 
 def _watched(settings: Settings, alias: str, ordered: RunpodModel, *, probe_keys: bool) -> Watched:

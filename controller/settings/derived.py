@@ -21,7 +21,7 @@ SHAPING: Final = frozenset({
     "data_center_ids", "disk_gb", "volumes", "volume_mount_path", "model_size_gb", "max_num_seqs",
     "max_num_batched_tokens", "long_prefill_token_threshold", "gpu_util", "thinking", "reasoning_effort", "sampling",
     "extra_args", "environment", "api_key_secret", "hf_token_secret", "registry", "min_cuda", "adapters",
-    "tool_calling", "tool_call_parser",
+    "adapter_rank", "custom_all_reduce", "tool_calling", "tool_call_parser",
 })  # fmt: skip
 """Keys of a model that shape its resources: a change means a new one (PF-6)."""
 
@@ -74,6 +74,8 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         wait=gateway.wait if section.wait is None else section.wait,
         queue=gateway.queue if section.queue is None else section.queue,
         wires=section.wires,
+        tools=section.tool_calling == "parsed",
+        adapters=tuple(section.adapters),
         fingerprint=fingerprint(section),
     )
 
@@ -81,6 +83,9 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
 def fingerprint(section: ModelSection) -> str:
     """Digest of what shapes the resource. Keys at their defaults are left out, so that a new key changes nothing."""
     shape = section.model_dump(mode="json", include=set(SHAPING), exclude_defaults=True)
+    if section.reads_only:
+        # Of the wires only these two are a server of another kind.
+        shape["reads"] = sorted(section.wires)
     return hashlib.sha256(json.dumps(shape, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 

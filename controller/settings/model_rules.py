@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from controller.settings.models import ModelSection
+from controller.settings.models import WRITES, ModelSection
 from controller.settings.sizes import DISK_SPARE_GB, container_disk_gb, disk_fits
 
 ALIAS_SHAPE: Final = re.compile(r"[a-z0-9_.][a-z0-9_.-]{0,63}", re.ASCII)
@@ -21,7 +21,19 @@ VLLM_OLDEST: Final = (0, 22)
 _SECRET_VARIABLE: Final = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.ASCII)
 _RESERVED_VARIABLE: Final = re.compile(r"(?:RUNPOD|GPUWARDEN)_", re.ASCII)
 _REFERENCE: Final = re.compile(r"\{\{ RUNPOD_SECRET_[A-Za-z0-9_]+ \}\}", re.ASCII)
-_OWN_ARGUMENTS: Final = ("--api-key", "--hf-token", "--host", "--port", "--served-model-name", "--alias", "-hft")
+_OWN_VARIABLES: Final = {
+    "VLLM_API_KEY": "api_key_secret",
+    "LLAMA_API_KEY": "api_key_secret",
+    "HF_TOKEN": "hf_token_secret",
+}
+_OWN_ARGUMENTS: Final = (
+    "--api-key", "--api-key-file", "--hf-token", "--host", "--port", "--served-model-name", "--alias", "-a", "-hft",
+)  # fmt: skip
+_HUB_NAME: Final = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+", re.ASCII)
+LLAMA_SAMPLING: Final = (
+    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
+    "max_new_tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +51,8 @@ def contradictions(alias: str, section: ModelSection) -> Iterator[Contradiction]
     yield from _image(section)
     yield from _disk(section)
     yield from _server(section)
+    yield from _wires(section)
+    yield from _adapters(section)
     yield from _arguments(section)
     yield from _environment(section)
     yield from _places(section)
@@ -73,7 +87,7 @@ def _image(section: ModelSection) -> Iterator[Contradiction]:
             why="the image is not pinned: what runs could change with each start",
             mend='add a version tag, as in ":v0.31.0", or a digest; or set allow_unpinned = true',
         )
-    version = re.match(r"v?(\d{1,4})\.(\d{1,4})", tag, re.ASCII)
+    version = re.search(r"(?:^|[-_])v?(\d{1,4})\.(\d{1,4})", tag, re.ASCII)
     is_vllm = section.server == "vllm" and "vllm" in repository
     if is_vllm and version and (int(version[1]), int(version[2])) < VLLM_OLDEST:
         yield Contradiction(
@@ -119,7 +133,77 @@ def _server(section: ModelSection) -> Iterator[Contradiction]:
         )
     if vllm and section.model_file is not None:
         yield Contradiction(key="model_file", value=section.model_file, why="only for llama_cpp", mend="remove it")
+    if not vllm:
+        yield from _llama_cpp(section)
+    if section.custom_all_reduce and section.gpu_count == 1:
+        yield Contradiction(key="custom_all_reduce", value=True, why="only for several cards", mend="remove it")
     yield from _batches(section)
+
+
+def _llama_cpp(section: ModelSection) -> Iterator[Contradiction]:
+    """What llama.cpp would not be told of."""
+    for key in sorted(section.model_fields_set & {"gpu_util", "custom_all_reduce", "adapter_rank"}):
+        yield Contradiction(key=key, value=getattr(section, key), why="only for vLLM", mend="remove it")
+    for name, value in (section.sampling or {}).items():
+        if name not in LLAMA_SAMPLING or isinstance(value, bool) or not isinstance(value, int | float):
+            yield Contradiction(
+                key="sampling",
+                value=name,
+                why="not a number of a name that llama.cpp is told",
+                mend=f"write numbers of {', '.join(LLAMA_SAMPLING)}",
+            )
+
+
+def _wires(section: ModelSection) -> Iterator[Contradiction]:
+    if not section.reads_only:
+        return
+    if not set(section.wires).isdisjoint(WRITES):
+        yield Contradiction(
+            key="wires",
+            value=", ".join(section.wires),
+            why="a server that serves embeddings or rerank writes no texts",
+            mend="declare two models",
+        )
+    if section.server == "llama_cpp" and len(section.wires) > 1:
+        yield Contradiction(
+            key="wires", value=", ".join(section.wires), why="llama.cpp serves one of these", mend="declare two models"
+        )
+    told = {"thinking", "reasoning_effort", "sampling", "tool_calling", "long_prefill_token_threshold"}
+    for key in sorted(section.model_fields_set & told):
+        value = getattr(section, key)
+        if value is not None and value != type(section).model_fields[key].default:
+            yield Contradiction(
+                key=key,
+                value=value,
+                why="only for models that write, and this one has embeddings or rerank as its wires",
+                mend="remove it",
+            )
+
+
+def _adapters(section: ModelSection) -> Iterator[Contradiction]:
+    if section.adapter_rank is not None and not section.adapters:
+        yield Contradiction(
+            key="adapter_rank", value=section.adapter_rank, why="there are no adapters", mend="remove it, or add some"
+        )
+    for name, place in section.adapters.items():
+        if section.server == "llama_cpp" and not (place.startswith("/") and place.endswith(".gguf")):
+            yield Contradiction(
+                key="adapters",
+                value=place,
+                why="llama.cpp loads adapters from files alone",
+                mend="put it on a volume, and write its path, as in /workspace/adapters/sql.gguf",
+            )
+        elif not place.startswith("/") and not _HUB_NAME.fullmatch(place):
+            yield Contradiction(
+                key="adapters",
+                value=place,
+                why="neither a repository nor a path",
+                mend="write org/repository, or an absolute path on a volume",
+            )
+        if name == (section.served_name or section.model):
+            yield Contradiction(
+                key="adapters", value=name, why="the model itself is served by this name", mend="choose another name"
+            )
 
 
 def _batches(section: ModelSection) -> Iterator[Contradiction]:
@@ -139,7 +223,8 @@ def _batches(section: ModelSection) -> Iterator[Contradiction]:
 
 def _arguments(section: ModelSection) -> Iterator[Contradiction]:
     for argument in section.extra_args:
-        if (name := argument.partition("=")[0]) in _OWN_ARGUMENTS:
+        name = argument.partition("=")[0]
+        if _is_own(name.replace("_", "-")):
             yield Contradiction(
                 key="extra_args",
                 value=name,
@@ -148,11 +233,25 @@ def _arguments(section: ModelSection) -> Iterator[Contradiction]:
             )
 
 
+def _is_own(name: str) -> bool:
+    """By its name or the begin of it: vLLM takes _ for -, and an option for one that begins so."""
+    return name in _OWN_ARGUMENTS or (
+        len(name) > len("--") and name.startswith("--") and any(own.startswith(name) for own in _OWN_ARGUMENTS)
+    )
+
+
 def _environment(section: ModelSection) -> Iterator[Contradiction]:
     for name, value in section.environment.items():
         if _RESERVED_VARIABLE.match(name):
             yield Contradiction(
                 key="environment", value=name, why="a mark of the provider's or our own", mend=f"remove {name}"
+            )
+        elif name in _OWN_VARIABLES:
+            yield Contradiction(
+                key="environment",
+                value=name,
+                why="set by gpuwarden, and the gateway would not know this one",
+                mend=f"remove {name}; {_OWN_VARIABLES[name]} names the secret",
             )
         elif _SECRET_VARIABLE.search(name) and not _REFERENCE.fullmatch(value):
             yield Contradiction(

@@ -24,7 +24,10 @@ from controller.settings.values import (
     words,
 )
 
-WIRES: Final = ("chat", "completions", "responses", "messages", "embeddings", "rerank")
+WRITES: Final = ("chat", "completions", "responses", "messages")
+READS: Final = ("embeddings", "rerank")
+"""A server that only reads texts, to place or to rate them, writes none: a model has wires of one kind."""
+WIRES: Final = (*WRITES, *READS)
 
 _DATA_CENTER = r"[A-Z0-9-]{2,32}"
 _SECRET_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
@@ -55,6 +58,8 @@ class ModelSection(BaseModel):
     """Machines of this model at once. Each is paid for."""
     gpu_count: Annotated[int, whole(1, 16)] = 1
     """Cards a machine. Too low: does not fit. Too high: each card is paid for."""
+    custom_all_reduce: Annotated[bool, FLAG] = False
+    """vLLM on several cards: true leaves its own all-reduce on: faster where it works; elsewhere it hangs and bills."""
     cloud_type: Annotated[str, one_of("SECURE", "COMMUNITY")] = "SECURE"
     """SECURE or COMMUNITY; the latter is cheaper, on strangers' machines."""
     data_center_ids: Annotated[
@@ -83,13 +88,14 @@ class ModelSection(BaseModel):
     long_prefill_token_threshold: Annotated[int, whole(1, 2_000_000)] | None = None
     """vLLM only: prompts beyond it are cut into pieces, so that short ones get in between."""
     gpu_util: Annotated[Decimal, fraction("0.1", "1.0")] = Decimal("0.90")
-    """Share of the card's memory for vLLM. Too low: small cache. Too high: out of memory while starting."""
+    """vLLM only: share of the card's memory. Too low: small cache. Too high: out of memory while starting."""
     thinking: Annotated[str, one_of("on", "off")] = "off"
     """Whether the chat template lets the model think first: "on" or "off". On: longer, dearer answers."""
     reasoning_effort: Annotated[str, one_of("low", "medium", "high", "xhigh")] | None = None
     """For templates that know it: low, medium, high or xhigh. Higher: longer, dearer answers."""
     sampling: Annotated[dict[str, Any], JSON_OBJECT] | None = None
-    """Default sampling values, as a table or JSON."""
+    """Sampling where a request says nothing, as a table or JSON; default: the server's own, for vLLM without thinking
+    what suits it. llama_cpp takes numbers of a few names."""
     extra_args: Annotated[tuple[str, ...], arguments(64)] = ()
     """Further arguments for the model server, last. A wrong one: the server never starts, and the start was paid."""
     environment: Annotated[
@@ -113,8 +119,19 @@ class ModelSection(BaseModel):
     """The provider's id of a registry credential, for private images."""
     min_cuda: Annotated[str, text(r"[0-9]{1,2}\.[0-9]{1,2}", 'write a version, as in "12.8"')] | None = None
     """Oldest CUDA version of the machine. Too low: the image does not run there. Too high: less capacity."""
-    adapters: Annotated[tuple[str, ...], words(r"[!-~]{1,128}", "list names without spaces", least=0, most=64)] = ()
-    """Names of LoRA adapters that may be served beside the model."""
+    adapters: Annotated[
+        dict[str, str],
+        texts_by_name(
+            r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}",
+            r"[A-Za-z0-9._/-]{1,200}",
+            'write { name = "org/repository" }, or a path on a volume; at most 64 entries',
+            most=64,
+        ),
+    ] = {}
+    """LoRA adapters, loaded beside the model and asked for as ALIAS:NAME: name to Hugging Face repository, or to a path
+    on a volume (llama_cpp: to a GGUF file there). Each takes memory of the card."""
+    adapter_rank: Annotated[int, whole(1, 512)] | None = None
+    """vLLM only: highest rank of an adapter; default: 16. Too low: the server never starts. Too high: memory."""
     tool_calling: Annotated[str, one_of("parsed", "absent")] = "absent"
     """"absent": requests with tools are refused before anything starts. "parsed" needs tool_call_parser for vLLM."""
     tool_call_parser: Annotated[str, text(r"[A-Za-z0-9_.-]{1,64}", "write the parser's name")] | None = None
@@ -126,7 +143,7 @@ class ModelSection(BaseModel):
         "messages",
     )
     """APIs that this model serves, of chat, completions, responses, messages, embeddings and rerank; others are refused
-    before anything starts."""
+    before anything starts. With embeddings or rerank the model writes no texts: its server is started for those."""
     allow_unpinned: Annotated[bool, FLAG] = False
     """True: an image without tag, or "latest". What runs may then change with each start."""
     max_usd_per_hour: UsdPerHour | None = None
@@ -147,3 +164,8 @@ class ModelSection(BaseModel):
     """Restarts further apart than this do not add up."""
     drain_limit: Annotated[timedelta, span("0s", "6h")] | None = None
     """Open requests may end so long before a stop; default: the policy's. Too low: cut answers. Too high: cost."""
+
+    @property
+    def reads_only(self) -> bool:
+        """It places or rates texts, and writes none."""
+        return not set(self.wires).isdisjoint(READS)

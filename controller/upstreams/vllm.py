@@ -8,12 +8,12 @@ With several cards, peer-to-peer copies and vLLM's own all-reduce are off: on re
 for ever instead of failing, and the machine bills. A model that knows better sets them back.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Final
+
+from controller.upstreams.launch import BadLaunch, Effort, compact, template_values
 
 PORT: Final = 8000
 PREFILL_PIECE_TOKENS: Final = 2048
@@ -21,17 +21,9 @@ PREFILL_PIECE_TOKENS: Final = 2048
 
 SAMPLING_WITHOUT_THINKING: Final = {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "presence_penalty": 1.5}
 KEY_ARGUMENTS: Final = ("--api-key", "--hf-token")
-
-
-class BadLaunch(ValueError):
-    """These values cannot start a model server."""
-
-
-class Effort(StrEnum):
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    XHIGH = "xhigh"
+ADAPTER_RANK: Final = 16
+ADAPTER_RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
+"""vLLM takes these limits and no others, so that a rank between them gets the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +43,11 @@ class VllmModel:
     max_num_batched_tokens: int | None = None
     """None: the server's own, which is above any number of sequences we allow."""
     long_prefill_token_threshold: int | None = None
+    reads_only: bool = False
+    """It places or rates texts (embeddings, rerank) and writes none."""
+    adapters: Mapping[str, str] = field(default_factory=dict)
+    """LoRA: the name it is asked for by, to a repository on the hub or a path."""
+    adapter_rank: int = ADAPTER_RANK
     custom_all_reduce: bool = False
     """Of several cards: leave vLLM's own all-reduce on."""
     extra_args: tuple[str, ...] = ()
@@ -74,12 +71,8 @@ def argv(model: VllmModel) -> tuple[str, ...]:
         *("--max-model-len", str(model.context)),
         *("--max-num-seqs", str(model.max_num_seqs)),
         *("--gpu-memory-utilization", str(model.gpu_memory_share)),
-        *("--generation-config", "vllm"),
-        *("--default-chat-template-kwargs", _compact(_template_values(model))),
-        *_sampling(model),
-        "--enable-prompt-tokens-details",
-        *_tools(model),
-        *_batches(model),
+        *(_reading(model) if model.reads_only else _writing(model)),
+        *_adapters(model),
         *_cards(model),
         *model.extra_args,
     )
@@ -101,19 +94,29 @@ def environment(model: VllmModel) -> dict[str, str]:
     return variables
 
 
-def _template_values(model: VllmModel) -> dict[str, Any]:
-    # Chat templates know the switch by one of two names; the one that a template does not know does nothing.
-    values: dict[str, Any] = {"enable_thinking": model.thinking, "thinking": model.thinking}
-    if model.reasoning_effort is not None:
-        values["reasoning_effort"] = model.reasoning_effort.value
-    return values
+def _reading(model: VllmModel) -> tuple[str, ...]:
+    """What the model is converted to follows from its architecture. Prompts are not cut into pieces: a model that
+    reads in both directions has to see all of one at once."""
+    batch = model.max_num_batched_tokens
+    return ("--runner", "pooling", *(() if batch is None else ("--max-num-batched-tokens", str(batch))))
+
+
+def _writing(model: VllmModel) -> tuple[str, ...]:
+    return (
+        *("--generation-config", "vllm"),
+        *("--default-chat-template-kwargs", compact(template_values(model.reasoning_effort, thinking=model.thinking))),
+        *_sampling(model),
+        "--enable-prompt-tokens-details",
+        *_tools(model),
+        *_batches(model),
+    )
 
 
 def _sampling(model: VllmModel) -> tuple[str, ...]:
     values = model.sampling
     if values is None and not model.thinking:
         values = SAMPLING_WITHOUT_THINKING
-    return () if values is None else ("--override-generation-config", _compact(values))
+    return () if values is None else ("--override-generation-config", compact(values))
 
 
 def _tools(model: VllmModel) -> tuple[str, ...]:
@@ -128,6 +131,19 @@ def _batches(model: VllmModel) -> tuple[str, ...]:
     if model.max_num_batched_tokens is None:
         return words
     return (*words, "--max-num-batched-tokens", str(model.max_num_batched_tokens))
+
+
+def _adapters(model: VllmModel) -> tuple[str, ...]:
+    if not model.adapters:
+        return ()
+    rank = next(limit for limit in ADAPTER_RANKS if limit >= model.adapter_rank)
+    return (
+        "--enable-lora",
+        # Requests of that many adapters are computed together; with the default of one, the others wait for it.
+        *("--max-loras", str(min(len(model.adapters), model.max_num_seqs))),
+        *("--max-lora-rank", str(rank)),
+        *("--lora-modules", *(f"{name}={place}" for name, place in model.adapters.items())),
+    )
 
 
 def _cards(model: VllmModel) -> tuple[str, ...]:
@@ -149,18 +165,9 @@ def _faults(model: VllmModel) -> Iterator[str]:
         1 <= model.long_prefill_token_threshold <= model.context
     ):
         yield "long_prefill_token_threshold is not within 1 and context"
+    if not 1 <= model.adapter_rank <= ADAPTER_RANKS[-1]:
+        yield "adapter_rank is not within 1 and 512"
+    if any(set(",= ") & set(f"{name}{place}") for name, place in model.adapters.items()):
+        yield "an adapter's name or place has a sign that parts one from the other"
     if any(word.partition("=")[0] in KEY_ARGUMENTS for word in model.extra_args):
         yield "extra_args holds a key, which everybody can read there"
-
-
-def _compact(values: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(values, separators=(",", ":"), allow_nan=False, default=_number)
-    except (TypeError, ValueError) as error:
-        raise BadLaunch("sampling values are no JSON") from error
-
-
-def _number(value: object) -> float:
-    if isinstance(value, Decimal):
-        return float(value)
-    raise TypeError(type(value).__name__)

@@ -43,6 +43,8 @@ async def test_a_model_that_nobody_wants_is_off_and_shows_its_config(house: Worl
         "served_name": "Qwen/Qwen3-8B",
         "server": "vllm",
         "wires": ["chat"],
+        "tools": False,
+        "adapters": [],
         "wait_seconds": 570.0,
         "queue": 64,
         "key_file": None,

@@ -121,6 +121,8 @@ def model_policy(**changes: Any) -> ModelPolicy:
         wait=timedelta(seconds=570),
         queue=64,
         wires=("chat",),
+        tools=False,
+        adapters=(),
         fingerprint="f1",
     )
     return replace(policy, **changes)

@@ -48,6 +48,8 @@ def model(**changes: Any) -> ModelPolicy:
         wait=timedelta(seconds=570),
         queue=64,
         wires=("chat", "completions"),
+        tools=False,
+        adapters=(),
         fingerprint="f" * 16,
     )
     return replace(policy, **changes)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from controller.upstreams.launch import BadLaunch
 from controller.upstreams.llama_cpp import LlamaCppModel, argv, environment
-from controller.upstreams.vllm import BadLaunch
 
 PLAIN = LlamaCppModel(repository="org/model-GGUF:Q4_K_M", served_name="model", context=4096, slots=4)
 
@@ -27,13 +27,21 @@ def test_the_pool_is_one_requests_context_times_the_slots() -> None:
         "--parallel",
         "4",
         "--metrics",
+        "--chat-template-kwargs",
+        '{"enable_thinking":false,"thinking":false}',
     )
 
 
 def test_a_file_tools_and_further_arguments_stand_where_they_belong() -> None:
     words = argv(replace(PLAIN, file="m.gguf", tools=True, extra_args=("-fa", "on")))
     assert words[3:5] == ("--hf-file", "m.gguf")
-    assert words[-3:] == ("--jinja", "-fa", "on")
+    assert words[-5:] == (
+        "--jinja",
+        "--chat-template-kwargs",
+        '{"enable_thinking":false,"thinking":false}',
+        "-fa",
+        "on",
+    )
 
 
 def test_secrets_and_the_cache_come_by_environment() -> None:
@@ -42,8 +50,9 @@ def test_secrets_and_the_cache_come_by_environment() -> None:
         "LLAMA_API_KEY": "{{ a }}",
         "HF_TOKEN": "{{ b }}",
         "LLAMA_CACHE": "/workspace/llama",
+        "LLAMA_ARG_REASONING": "off",
     }
-    assert environment(PLAIN) == {}
+    assert environment(PLAIN) == {"LLAMA_ARG_REASONING": "off"}
     assert "{{" not in " ".join(argv(model))
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.upstreams.vllm import BadLaunch, Effort, VllmModel, argv, environment
+from controller.upstreams.launch import BadLaunch, Effort
+from controller.upstreams.vllm import VllmModel, argv, environment
 
 PLAIN = VllmModel(repository="Qwen/Qwen3-8B", served_name="Qwen/Qwen3-8B", context=32768)
 
