@@ -1,12 +1,13 @@
 """How does a resource that exists become a deployment of ours?
 
 A claim of another installation's, or what the lost records of a restored store held: obligation first, then a record
-in a free slot, under a higher epoch than the resource carries. Its startup deadline counts from now, its lifetime from
-when the provider made it.
+in a free slot, under a higher epoch than the resource carries, and on the day's books. Its startup deadline counts from
+now, its lifetime from when the provider made it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from controller.core.deployment import DeploymentSpec, Record, SeenResource
@@ -15,6 +16,7 @@ from controller.core.lease import Ask, acquire
 from controller.core.lifecycle import Phase, advance
 from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.store import ledger
 from controller.store.lines import of_duty, of_record, phase_moved
 from controller.store.names import deployment_id, obligation_id
 from controller.store.transaction import Tx
@@ -55,8 +57,24 @@ def adopt(tx: Tx, seen: SeenResource, place: Place, adopter: Adopter, *, told: M
         )
     )
     tx.line("obligation.opened", **of_duty(duty))
+    _hold_money(tx, record, place.model, adopter)
     tx.drop_sighting(seen.key)
     return duty.id
+
+
+def _hold_money(tx: Tx, record: Record, model: ModelPolicy, adopter: Adopter) -> None:
+    """It bills whatever today's limit says; from the next midnight on it has to be affordable like any other."""
+    since = record.started_at or tx.now
+    ends = since + adopter.policy.lifetime(record.spec.requested_lifetime)
+    ledger.take_in(
+        tx,
+        ledger.Found(
+            name=record.id,
+            usd_per_hour=model.usd_per_hour_max if record.usd_per_hour is None else record.usd_per_hour,
+            since=since,
+            remaining=max(ends - tx.now, timedelta(0)),
+        ),
+    )
 
 
 def _record_of(tx: Tx, seen: SeenResource, place: Place, adopter: Adopter, told: Mapping[str, Any]) -> Record:

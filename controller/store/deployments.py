@@ -349,6 +349,8 @@ def discharge(tx: Tx, obligation: ObligationId, evidence: Evidence) -> Obligatio
         stored = tx.put_record(hosting.stopped(record, evidence, now=tx.now))
         phase_moved(tx, record, stored)
         ledger.settle(tx, stored, evidence_reference=evidence.reference)
+    if duty.deployment is None:
+        ledger.settle_stray(tx, ended, evidence_reference=evidence.reference)
     _give_lease_back(tx, DeploymentId(duty.deployment or duty.id))
     _clear_alarms(tx, ended)
     return ended

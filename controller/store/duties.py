@@ -17,7 +17,8 @@ from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, StopAnswer
 from controller.core.orphans import Sighting, Whose
 from controller.core.policy import HostingPolicy
-from controller.store import deployments
+from controller.core.spend import Hold
+from controller.store import deployments, ledger
 from controller.store.errors import Stale
 from controller.store.lines import of_duty
 from controller.store.names import obligation_id
@@ -111,6 +112,15 @@ def open_stray(tx: Tx, resource: SeenResource, reason: StopReason, *, holder: st
     )
     ask = Ask(deployment=lease_name(duty), holder=holder, now=tx.now, span=policy.lease)
     tx.put_lease(acquire(None, ask=ask, epoch_latest=epoch - 1))
+    ledger.take_in(
+        tx,
+        ledger.Found(
+            name=lease_name(duty),
+            usd_per_hour=resource.usd_per_hour,
+            since=resource.created_at or tx.now,
+            hold=Hold.STOP_REQUIRED,
+        ),
+    )
     found = "resource.reappeared" if reason is StopReason.REAPPEARED else "orphan.found"
     tx.line(found, **of_duty(duty))
     tx.line("obligation.opened", **of_duty(duty))

@@ -1,16 +1,21 @@
 """What does a deployment hold of the day's money, and what is left of it afterwards?
 
 One reservation for each deployment and UTC day, written in the transactions that declare, start and prove the end. The
-day's limit is enforced in the transaction that declares: what is held counts in full until it is settled.
+day's limit is enforced in the transaction that declares: what is held counts in full until it is settled. What exists
+without our leave (an orphan, a claimed machine) is on the books too, whatever the limit says (OU-1).
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from controller.core.deployment import Record
 from controller.core.identity import DeploymentId
+from controller.core.obligation import Obligation
+from controller.core.policy import SPAN_MOST
 from controller.core.spend import (
+    MICROS,
     Hold,
     Reservation,
     affordable,
@@ -51,7 +56,8 @@ def reserve(
     held, limit = exposure(tx, day), to_micros(usd_per_day)
     if not affordable(held, wanted, limit_micros=limit):
         raise BudgetExhausted(exposure_micros=held, reserve_micros=wanted, limit_micros=limit)
-    reservation = tx.put_reservation(
+    return _put(
+        tx,
         Reservation(
             id=f"{deployment}.{day}",
             deployment=deployment,
@@ -60,10 +66,49 @@ def reserve(
             ceiling_micros_per_hour=ceiling_micros,
             reserved_micros=wanted,
             opened_at=tx.now,
-        )
+        ),
     )
-    tx.line("ledger.reserved", **of_reservation(reservation, LEDGER))
-    return reservation
+
+
+def _put(tx: Tx, reservation: Reservation) -> Reservation:
+    stored = tx.put_reservation(reservation)
+    tx.line("ledger.reserved", **of_reservation(stored, LEDGER))
+    return stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A machine that bills already, however it came to be."""
+
+    name: DeploymentId
+    """Its deployment's, or the name of its duty where there is none."""
+    usd_per_hour: Decimal | None
+    """`None`: the provider does not say; then nothing is held for it, and what it cost is known from the bill alone."""
+    since: datetime
+    remaining: timedelta = SPAN_MOST
+    hold: Hold = Hold.STARTED
+
+
+def take_in(tx: Tx, found: Found) -> None:
+    """Hold the rest of today for what is there already: no limit can undo it, and it counts against every other
+    start."""
+    day = utc_day(tx.now)
+    if any(held.deployment == found.name and held.day == day for held in tx.book.reservations.values()):
+        return
+    rate = to_micros(found.usd_per_hour or Decimal(0))
+    _put(
+        tx,
+        Reservation(
+            id=f"{found.name}.{day}",
+            deployment=found.name,
+            day=day,
+            hold=found.hold,
+            ceiling_micros_per_hour=rate,
+            reserved_micros=reserved_micros(rate, lifetime=found.remaining, now=tx.now),
+            opened_at=tx.now,
+            begun_at=min(found.since, tx.now),
+        ),
+    )
 
 
 def _open(tx: Tx, deployment: DeploymentId) -> list[Reservation]:
@@ -96,8 +141,18 @@ def settle(tx: Tx, record: Record, *, evidence_reference: str) -> None:
         rate = held.ceiling_micros_per_hour if record.usd_per_hour is None else to_micros(record.usd_per_hour)
         priced = replace(held, ceiling_micros_per_hour=rate)
         until = tx.now if record.key is not None else held.begun_at or tx.now
-        stored = tx.put_reservation(settled(priced, until=until, evidence_reference=evidence_reference))
-        tx.line("ledger.settled", **of_reservation(stored, LEDGER))
+        _settle(tx, priced, until=until, evidence_reference=evidence_reference)
+
+
+def settle_stray(tx: Tx, duty: Obligation, *, evidence_reference: str) -> None:
+    """The same for what no deployment held."""
+    for held in _open(tx, DeploymentId(duty.id)):
+        _settle(tx, held, until=tx.now, evidence_reference=evidence_reference)
+
+
+def _settle(tx: Tx, held: Reservation, *, until: datetime, evidence_reference: str) -> None:
+    stored = tx.put_reservation(settled(held, until=until, evidence_reference=evidence_reference))
+    tx.line("ledger.settled", **of_reservation(stored, LEDGER))
 
 
 def roll(tx: Tx, record: Record, *, remaining: timedelta, usd_per_day: Decimal) -> bool:
@@ -107,18 +162,33 @@ def roll(tx: Tx, record: Record, *, remaining: timedelta, usd_per_day: Decimal) 
     old = [held for held in _open(tx, record.id) if held.day < today]
     if not old:
         return True
-    ceiling = Decimal(max(held.ceiling_micros_per_hour for held in old)) / 1_000_000
+    ceiling = Decimal(max(held.ceiling_micros_per_hour for held in old)) / MICROS
     try:
         fresh = reserve(tx, record.id, ceiling=ceiling, remaining=remaining, usd_per_day=usd_per_day)
     except BudgetExhausted:
         return False
     begun = max((held.begun_at for held in old if held.begun_at is not None), default=None)
     tx.put_reservation(replace(fresh, hold=old[-1].hold, begun_at=begun))
-    for held in old:
-        ends = next_midnight(held.opened_at)
-        stored = tx.put_reservation(settled(held, until=ends, evidence_reference=f"carried to {today}"))
-        tx.line("ledger.settled", **of_reservation(stored, LEDGER))
+    _carry(tx, old, today)
     return True
+
+
+def roll_stray(tx: Tx, duty: Obligation) -> None:
+    """At midnight, for what no deployment holds and is not proven gone: its stop is owed already, so that nothing is
+    left to be refused."""
+    name, today = DeploymentId(duty.id), utc_day(tx.now)
+    old = [held for held in _open(tx, name) if held.day < today]
+    if not old:
+        return
+    rate = Decimal(max(held.ceiling_micros_per_hour for held in old)) / MICROS
+    begun = max((held.begun_at for held in old if held.begun_at is not None), default=tx.now)
+    take_in(tx, Found(name=name, usd_per_hour=rate, since=begun, hold=Hold.STOP_REQUIRED))
+    _carry(tx, old, today)
+
+
+def _carry(tx: Tx, old: Sequence[Reservation], today: str) -> None:
+    for held in old:
+        _settle(tx, held, until=next_midnight(held.opened_at), evidence_reference=f"carried to {today}")
 
 
 def believed_micros(record: Record, *, now: datetime) -> int | None:

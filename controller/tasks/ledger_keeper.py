@@ -1,7 +1,8 @@
-"""Does every living deployment hold today's money?
+"""Does everything that bills hold today's money?
 
 At UTC midnight yesterday's reservations are settled and today's made. Where the day's limit does not allow it, the
-deployment drains for `spend`: what cannot be paid for is not kept.
+deployment drains for `spend`: what cannot be paid for is not kept. An orphan's stop is owed already: it is carried on
+whatever the limit says.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
+from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.spend import next_midnight, utc_day
 from controller.store import deployments, ledger
@@ -25,7 +27,7 @@ class LedgerKeeper:
 
     name = "ledger_keeper"
     period = timedelta(minutes=10)
-    looks_at = Looks(book=("records", "reservations"))
+    looks_at = Looks(book=("records", "obligations", "reservations"))
 
     def __init__(self, *, store: Store, policy: HostingPolicy, models: Mapping[str, ModelPolicy]) -> None:
         self._store = store
@@ -43,7 +45,15 @@ class LedgerKeeper:
         self._refused = {(name, day) for name, day in self._refused if day == today}
         asked = [record for record in self._store.book.live() if record.id in old]
         await for_each([record for record in asked if (record.id, today) not in self._refused], self._roll)
-        return next_midnight(now) if self._store.book.live() else None
+        strays = [duty for duty in self._store.book.obligations.values() if duty.open and duty.deployment is None]
+        await for_each([duty for duty in strays if DeploymentId(duty.id) in old], self._roll_stray)
+        return next_midnight(now) if self._store.book.live() or strays else None
+
+    async def _roll_stray(self, duty: Obligation) -> None:
+        try:
+            await self._store.write(lambda tx: ledger.roll_stray(tx, tx.duty(duty.id)))
+        except Stale:
+            return  # proven gone by now
 
     async def _roll(self, record: Record) -> None:
         lifetime = self._policy.lifetime(record.spec.requested_lifetime)

@@ -224,6 +224,12 @@ class Box:
     async def clear_faults(self) -> None:
         (await self._http.delete(f"{self.provider}/_emulator/faults")).raise_for_status()
 
+    async def put_pod(self, pod: dict[str, Any]) -> str:
+        """A machine that nobody asked for; returns its id."""
+        answer = await self._http.post(f"{self.provider}/_emulator/pods", json=pod)
+        found: str = answer.raise_for_status().json()["id"]
+        return found
+
     async def truth(self) -> dict[str, Any]:
         answer = await self._http.get(f"{self.provider}/_emulator/truth")
         found: dict[str, Any] = answer.raise_for_status().json()

@@ -39,7 +39,7 @@ def slow(world: Box, when: str, *, event: str = "UPDATE ON obligations") -> Iter
         connection.execute("DROP TRIGGER slow")
 
 
-async def killed_in_it(world: Box) -> None:
+async def killed_in_it(world: Box, *, within: float = 10) -> None:
     """Wait until the daemon is in a transaction that does not end, and kill it there."""
     locked = [0]
 
@@ -53,7 +53,7 @@ async def killed_in_it(world: Box) -> None:
                 locked[0] += 1
         return locked[0] >= LOOKS_LOCKED
 
-    await until(stuck, within=10, what="a transaction that takes long")
+    await until(stuck, within=within, what="a transaction that takes long")
     await killed(world)
 
 

@@ -238,6 +238,11 @@ class Stage:
         """It is over, and who lost its store has ended by itself."""
         return self.over() and not any(program.alive for program in self.taken_from)
 
+    def stray_on_the_books(self) -> bool:
+        """Was the stop of something owed that no deployment holds? Its money tells, for the rest of the day."""
+        book = self.book
+        return book is not None and any(held.deployment not in book.records for held in book.reservations.values())
+
     def open(self, book: Book) -> list[str]:
         return [
             duty.id

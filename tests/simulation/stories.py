@@ -161,6 +161,17 @@ async def crash_loop(stage: Stage) -> None:
 
 @story()
 async def orphan(stage: Stage) -> None:
+    """Its epoch is none that a lost part of the store could have granted: nothing is to be adopted."""
+    _begin(stage)
+    await stage.until(lambda: stage.book, within=60, what="the daemon")
+    stage.provider.put_pod({"name": "gpuwarden-m1-r0123456789abcdef", "env": stage.tags(epoch="0")})
+    await stage.until(stage.stray_on_the_books, within=300, what="its stop is owed as an orphan's")
+    await _over(stage)
+
+
+@story()
+async def forgotten(stage: Stage) -> None:
+    """A pod that tells of a part of the store that was lost is adopted, and idles out."""
     _begin(stage)
     await stage.until(lambda: stage.book, within=60, what="the daemon")
     stage.provider.put_pod({"name": "gpuwarden-m1-r0123456789abcdef", "env": stage.tags()})

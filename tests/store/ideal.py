@@ -29,6 +29,10 @@ LIFETIME: Final = timedelta(days=7)
 OPEN_QUESTION: Final = "ambiguous-mutation"
 
 
+STRAY_RATE = 790_000
+"""What the samples' resources cost an hour."""
+
+
 class Refused(Exception):
     """The contract does not allow it."""
 
@@ -87,6 +91,17 @@ class Place:
 
 
 @dataclass
+class Stray:
+    """The money of what no deployment holds: on the books whatever the limit says."""
+
+    day: str
+    held: int
+    rate: int
+    begun_at: datetime
+    spent: int | None = None
+
+
+@dataclass
 class Ideal:
     """Everything on record. `leases` tells by whom and until when each deployment, or stray obligation, is held."""
 
@@ -95,6 +110,7 @@ class Ideal:
     places: dict[str, Place] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
     owed: dict[str, Owed] = field(default_factory=dict)
+    strays: dict[str, Stray] = field(default_factory=dict)
     leases: dict[str, tuple[str, datetime]] = field(default_factory=dict)
 
     # Looking
@@ -111,9 +127,8 @@ class Ideal:
         return keys - {None}
 
     def exposure(self, day: str) -> int:
-        return sum(
-            place.held if place.spent is None else place.spent for place in self.places.values() if place.day == day
-        )
+        books: list[Place | Stray] = [*self.places.values(), *self.strays.values()]
+        return sum(one.held if one.spent is None else one.spent for one in books if one.day == day)
 
     def holds(self, name: str, holder: str, now: datetime) -> bool:
         by, until = self.leases.get(name, ("", datetime.min.replace(tzinfo=UTC)))
@@ -129,8 +144,7 @@ class Ideal:
         living = [self.places[other] for other in self.live()]
         require(all((place.model, place.slot) != (model, slot) for place in living))
         require(len(living) < self.most)
-        midnight = datetime(now.year, now.month, now.day, tzinfo=UTC) + timedelta(days=1)
-        day, held = now.date().isoformat(), cost(ceiling, min(LIFETIME, midnight - now))
+        day, held = now.date().isoformat(), cost(ceiling, min(LIFETIME, midnight(now) - now))
         require(self.exposure(day) + held <= self.usd_per_day)
         self.places[name] = Place(model=model, slot=slot, day=day, held=held, ceiling=ceiling)
         self.leases[name] = (holder, now + LEASE)
@@ -272,6 +286,8 @@ class Ideal:
         if obligation is not None:
             self.owed[obligation] = Owed(deployment=None, request=None, key=key, due=True)
             self.leases[obligation] = (holder, now + LEASE)
+            held = cost(STRAY_RATE, midnight(now) - now)
+            self.strays[obligation] = Stray(day=now.date().isoformat(), held=held, rate=STRAY_RATE, begun_at=now)
 
     # Ending
 
@@ -297,6 +313,9 @@ class Ideal:
             place = self.places[duty.deployment]
             place.move(phase)
             place.spent = self._cost(place, now)
+        else:
+            stray = self.strays[obligation]
+            stray.spent = cost(stray.rate, min(now, midnight(stray.begun_at)) - stray.begun_at)
         duty.ending = ending
         self.leases.pop(duty.deployment or obligation, None)
 
@@ -333,6 +352,10 @@ class Ideal:
         for name in self.leases:
             if self.holds(name, holder, now):
                 self.leases[name] = (holder, now + LEASE)
+
+
+def midnight(now: datetime) -> datetime:
+    return datetime(now.year, now.month, now.day, tzinfo=UTC) + timedelta(days=1)
 
 
 def cost(micros_per_hour: int, span: timedelta) -> int:

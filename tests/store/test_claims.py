@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from controller.core.deployment import ProviderState, SeenResource
 from controller.core.evidence import StopReason
 from controller.core.identity import ResourceKey
 from controller.core.lifecycle import Phase
+from controller.core.spend import Hold
+from controller.store import deployments
 from controller.store.claims import Claim, claim
 from tests.core.samples import OURS, key, model_policy, resource
-from tests.store.samples import HOLDER, POLICY, accept, opened
+from tests.store.samples import HOLDER, POLICY, accept, opened, proof
 from tests.support.clocks import HandClock
 
 
@@ -43,6 +46,37 @@ async def test_a_resource_made_in_time_to_come_lives_no_longer_for_it(tmp_path: 
         await store.write(lambda tx: claim(tx, claiming(theirs("p1", created_at=made_at))))
         (record,) = store.book.records.values()
         assert record.started_at == clock.now()
+
+
+async def test_an_adopted_resource_holds_the_rest_of_today_up_to_its_lifetime(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        made_at = clock.now() - timedelta(days=7) + timedelta(hours=2)
+        await store.write(lambda tx: claim(tx, claiming(theirs("p1", created_at=made_at))))
+        (record,), (held,) = store.book.records.values(), store.book.reservations.values()
+        assert (held.deployment, held.hold, held.reserved_micros) == (record.id, Hold.STARTED, 2 * 790_000)
+        assert held.begun_at == made_at
+
+
+async def test_an_adopted_resource_of_untold_price_holds_its_model_s_ceiling(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        models = {"qwen": model_policy(usd_per_hour_max=Decimal(2))}
+        asked = replace(claiming(theirs("p1", usd_per_hour=None)), models=models)
+        await store.write(lambda tx: claim(tx, asked))
+        (held,) = store.book.reservations.values()
+        assert held.reserved_micros == 24_000_000
+
+
+async def test_a_claimed_resource_is_settled_with_its_proof(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        (duty,) = await store.write(lambda tx: claim(tx, claiming(theirs("p1"))))
+        (record,) = store.book.records.values()
+        await store.write(lambda tx: deployments.require_stop(tx, record, StopReason.IDLE))
+        clock.move(timedelta(hours=1))
+        await store.write(lambda tx: deployments.discharge(tx, duty, proof("listing 9")))
+        (held,) = store.book.reservations.values()
+        assert (held.settled_micros, held.evidence_reference) == (790_000, "listing 9")
 
 
 @pytest.mark.parametrize("alias", [None, "removed"])

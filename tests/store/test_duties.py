@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -14,12 +15,14 @@ from controller.core.identity import Tags
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Ending, Obligation, StopAnswer
 from controller.core.orphans import Sighting, Whose
+from controller.core.spend import Hold
 from controller.store import deployments, duties
 from controller.store.errors import Stale
+from controller.store.ledger import BudgetExhausted
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from tests.core.samples import OURS, key, resource
-from tests.store.samples import HOLDER, POLICY, accept, declare, evidence_events, lose, opened, submit
+from tests.store.samples import HOLDER, POLICY, accept, declare, evidence_events, lose, opened, proof, submit
 from tests.support.clocks import NOON, HandClock
 
 S = timedelta(seconds=1)
@@ -128,7 +131,44 @@ async def test_a_stray_is_owed_on_the_books_before_its_stop_leaves(tmp_path: Pat
         marked = await store.write(lambda tx: duties.mark_stop(tx, duty.id, holder=HOLDER))
         assert marked.stop_attempts == 1
         events = await store.write(evidence_events)
-    assert events == ["orphan.found", "obligation.opened", "obligation.due", "stop.submitted"]
+    assert events == ["ledger.reserved", "orphan.found", "obligation.opened", "obligation.due", "stop.submitted"]
+
+
+async def test_a_stray_is_on_the_day_s_books_until_its_end_is_proven(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        made = resource(key=key("p7"), created_at=NOON - 3600 * S)
+        duty = await store.write(partial(SENT, resource=made))
+        (held,) = store.book.reservations.values()
+        assert (held.deployment, held.hold, held.exposure_micros) == (
+            duties.lease_name(duty),
+            Hold.STOP_REQUIRED,
+            12 * 790_000,
+        )
+        clock.move(3600 * S)
+        await store.write(lambda tx: deployments.discharge(tx, duty.id, proof("listing 9")))
+        (settled,) = store.book.reservations.values()
+        assert (settled.hold, settled.settled_micros, settled.evidence_reference) == (
+            Hold.SETTLED,
+            2 * 790_000,
+            "listing 9",
+        )
+
+
+async def test_no_limit_keeps_a_stray_off_the_books_and_it_counts_against_every_start(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        dear = resource(key=key("p7"), usd_per_hour=Decimal(1000))
+        await store.write(partial(SENT, resource=dear))
+        assert len(store.book.owed()) == 1
+        with pytest.raises(BudgetExhausted):
+            await store.write(lambda tx: declare(tx, ceiling="0.000001"))
+
+
+async def test_a_stray_of_unknown_price_holds_nothing_and_is_on_the_books(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        duty = await store.write(partial(SENT, resource=resource(key=key("p7"), usd_per_hour=None)))
+        (held,) = store.book.reservations.values()
+        assert (held.deployment, held.exposure_micros, held.open) == (duties.lease_name(duty), 0, True)
 
 
 async def test_a_stray_is_fenced_above_the_epoch_that_it_carries(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.spend import Hold
+from controller.store import duties
 from controller.tasks.ledger_keeper import LedgerKeeper
 from tests.tasks.world import Bench, on_bench
 
@@ -106,6 +107,22 @@ async def test_several_are_rolled_in_one_pass_as_far_as_the_money_goes(bench: Be
     await keeper(bench).run_pass()
     phases = [bench.record(f"qwen-{slot}").phase for slot in range(3)]
     assert phases == [Phase.ACTIVE, Phase.ACTIVE, Phase.STOP_REQUIRED]
+
+
+@on_bench
+async def test_an_orphan_is_carried_over_midnight_whatever_the_limit_says(bench: Bench) -> None:
+    seen = bench.stray(usd_per_hour=Decimal(1))
+    duty = await bench.store.write(
+        lambda tx: duties.open_stray(tx, seen, StopReason.ORPHAN, holder=bench.holder, policy=bench.policy)
+    )
+    bench.policy = replace(bench.policy, usd_per_day=Decimal(1))
+    assert await keeper(bench).run_pass() == bench.clock.now() + timedelta(seconds=TO_MIDNIGHT_S)
+    await bench.move(TO_MIDNIGHT_S)
+    await keeper(bench).run_pass()
+    (settled,) = await bench.events("ledger.settled")
+    assert settled["detail"]["settled_usd"] == "12"
+    assert held(bench)["30"] == (Hold.STOP_REQUIRED, 24_000_000)
+    assert {one.deployment for one in bench.store.book.reservations.values()} == {duties.lease_name(duty)}
 
 
 @on_bench
