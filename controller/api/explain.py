@@ -83,7 +83,8 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
     yield _why_there(panel, record, model)
     spent = believed_micros(record, now=panel.now)
     if record.usd_per_hour is not None and spent is not None:
-        text = f"costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far"
+        machine = panel.book.ordered(record) or record.offer or "it"
+        text = f"{machine} costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far"
         yield Line(subject=record.id, text=text, since=record.started_at)
     if record.phase is Phase.ACTIVE:
         yield from _load(panel, record)
@@ -100,7 +101,8 @@ def _why_there(panel: Panel, record: Record, model: ModelPolicy | None) -> Line:
         case Phase.DECLARED:
             text = "starting: the provider is asked for a machine"
         case Phase.REQUESTED:
-            text = f"starting on {record.offer or 'a machine'}: it does not serve yet, and is stopped at its deadline"
+            machine = panel.book.ordered(record) or record.offer or "a machine"
+            text = f"starting on {machine}: it does not serve yet, and is stopped at its deadline"
             until = None if model is None or since is None else since + model.startup_deadline
         case Phase.UNCERTAIN:
             text = "checking: the answer to its create was lost, and nobody knows yet whether it made anything"

@@ -144,7 +144,7 @@ def _idle_stop(panel: Panel, records: Sequence[Record]) -> datetime | None:
     return min(due, default=None)
 
 
-def deployment(record: Record) -> Json:
+def deployment(panel: Panel, record: Record) -> Json:
     return {
         "id": record.id,
         "model": record.model,
@@ -161,6 +161,7 @@ def deployment(record: Record) -> Json:
         "epoch": record.epoch,
         "usd_per_hour": usd(record.usd_per_hour),
         "offer": record.offer,
+        "ordered": panel.book.ordered(record),
         "evidence": proof(record.evidence),
     }
 

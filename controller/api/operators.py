@@ -53,14 +53,14 @@ async def explain(panel: Panel, request: Request) -> Response:
 
 async def deployments(panel: Panel, request: Request) -> Response:
     records = sorted(panel.book.records.values(), key=lambda record: (record.declared_at, record.id))
-    return JSONResponse({"schema": 1, "deployments": [facts.deployment(record) for record in records]})
+    return JSONResponse({"schema": 1, "deployments": [facts.deployment(panel, record) for record in records]})
 
 
 async def deployment(panel: Panel, request: Request) -> Response:
     record = panel.book.records.get(DeploymentId(request.path_params["id"]))
     if record is None:
         raise not_found(f"deployment {request.path_params['id']!r}")
-    return JSONResponse({"schema": 1, "deployments": [facts.deployment(record)]})
+    return JSONResponse({"schema": 1, "deployments": [facts.deployment(panel, record)]})
 
 
 async def obligations(panel: Panel, request: Request) -> Response:

@@ -7,6 +7,7 @@ deployments and those of recent memory, open obligations, leases, and what is re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 
 from controller.core.crash_loop import Starts
@@ -18,7 +19,7 @@ from controller.core.lease import Lease
 from controller.core.lifecycle import LIVE
 from controller.core.obligation import Obligation
 from controller.core.orphans import Sighting, Whose
-from controller.core.spend import Reservation
+from controller.core.spend import Reservation, to_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,16 @@ class Book:
     def owed(self) -> tuple[Obligation, ...]:
         """Obligations whose stop is wanted and unproven, oldest first."""
         return tuple(sorted((d for d in self.obligations.values() if d.due), key=lambda d: (d.due_at, d.id)))
+
+    def ceiling(self, deployment: DeploymentId) -> Decimal | None:
+        """What an hour of it may cost at most, as was reserved for it; `None` for what was claimed."""
+        held = [hold.ceiling_micros_per_hour for hold in self.reservations.values() if hold.deployment == deployment]
+        return to_usd(max(held)) if held else None
+
+    def ordered(self, record: Record) -> str | None:
+        """The offer that its machine came of: type of card, and place where one was asked for."""
+        made = (create for create in self.creates.values() if create.deployment == record.id)
+        return next((create.offer for create in made if create.key is not None and create.key == record.key), None)
 
     def held_keys(self) -> frozenset[ResourceKey]:
         """Exact keys that a record or an open obligation of ours holds."""

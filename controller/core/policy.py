@@ -175,7 +175,7 @@ class ModelPolicy:
     crash_window: timedelta
     drain_limit: timedelta
     usd_per_hour_max: Decimal | None
-    """None: the dearest declared offer's price × cards is the ceiling."""
+    """None: the dearest declared offer's price × cards is the ceiling, and what is beside them."""
     wait: timedelta
     queue: int
     wires: tuple[str, ...]
@@ -183,6 +183,8 @@ class ModelPolicy:
     """Requests with tools are answered with calls of them."""
     adapters: tuple[str, ...]
     """Names that are asked for beside the model's own."""
+    usd_per_hour_beside: Decimal = Decimal(0)
+    """What a machine bills beside its cards: its disk."""
     fingerprint: str = field(repr=False)
     """Digest of what shapes a resource: another one means that a running resource is of an older configuration."""
 
@@ -200,6 +202,7 @@ class ModelPolicy:
             _spans(self.max_lifetime, self.crash_window, least=SPAN_LEAST),
             _spans(self.drain_limit, self.wait, least=_ZERO),
             self.usd_per_hour_max is None or _money(self.usd_per_hour_max),
+            self.usd_per_hour_beside == 0 or _money(self.usd_per_hour_beside),
         )
 
     @property

@@ -114,4 +114,4 @@ def ceiling(model: ModelPolicy, usd_per_hour: Mapping[str, Decimal]) -> Decimal 
     if model.usd_per_hour_max is not None:
         return model.usd_per_hour_max
     known = [usd_per_hour[offer] for offer in model.offers if offer in usd_per_hour]
-    return max(known) * model.cards if known else None
+    return max(known) * model.cards + model.usd_per_hour_beside if known else None

@@ -5,7 +5,7 @@ all three.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.providers.runpod.order import Cloud, NetworkVolume, RunpodModel, secret_reference
 from controller.providers.writing import Launch
@@ -35,38 +35,46 @@ def fleet(settings: Settings, *, probe_keys: bool = True) -> Fleet:
 
 def _ordered(settings: Settings, alias: str) -> RunpodModel:
     section = settings.models[alias]
-    volume = None
-    data_centers = section.data_center_ids
-    if section.volumes:
-        # One place for now: the first declared volume pins its data centre (RP-22).
-        place, volume_id = next(iter(section.volumes.items()))
-        volume = NetworkVolume(id=volume_id, path=section.volume_mount_path)
-        data_centers = (place,)
+    volumes = tuple(
+        NetworkVolume(id=volume, data_center=place, path=section.volume_mount_path)
+        for place, volume in section.volumes.items()
+    )
     return RunpodModel(
         alias=alias,
         image=section.image,
         gpus=section.gpus,
         key_secret=settings.key_secret(alias),
-        disk_gb=settings.disk_gb(alias),
+        disk_gb=settings.fetching_disk_gb(alias),
         gpu_count=section.gpu_count,
         cloud=Cloud(section.cloud_type),
-        data_center_ids=data_centers,
-        volume=volume,
+        data_center_ids=section.data_center_ids,
+        volumes=volumes,
+        volume_disk_gb=settings.disk_gb(alias),
         registry=section.registry,
         min_cuda=section.min_cuda,
         hub_token_secret=section.hf_token_secret,
-        max_usd_per_hour=section.max_usd_per_hour,
         environment=section.environment,
     )
 
 
 def _launch(settings: Settings, alias: str, ordered: RunpodModel) -> Launch:
     section = settings.models[alias]
+    argv, plain = _server(section, ordered, volume_path=None)
+    if not section.volumes:
+        return Launch(argv=argv, environment=plain)
+    _, beside = _server(section, ordered, volume_path=section.volume_mount_path)
+    return Launch(argv=argv, environment=plain, beside_volume=dict(beside.items() - plain.items()))
+
+
+def _server(
+    section: ModelSection, ordered: RunpodModel, *, volume_path: str | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The command and its environment; where a volume is mounted, what is fetched is kept on it."""
     if section.server == "llama_cpp":
-        server = _llama_cpp(section, ordered)
-        return Launch(argv=llama_cpp.argv(server), environment=llama_cpp.environment(server))
-    engine = _vllm(section, ordered)
-    return Launch(argv=vllm.argv(engine), environment=vllm.environment(engine))
+        server = replace(_llama_cpp(section, ordered), volume_path=volume_path)
+        return llama_cpp.argv(server), llama_cpp.environment(server)
+    engine = replace(_vllm(section, ordered), volume_path=volume_path)
+    return vllm.argv(engine), vllm.environment(engine)
 
 
 def _vllm(section: ModelSection, ordered: RunpodModel) -> vllm.VllmModel:
@@ -90,7 +98,6 @@ def _vllm(section: ModelSection, ordered: RunpodModel) -> vllm.VllmModel:
         extra_args=section.extra_args,
         key_reference=ordered.key_reference,
         hub_token_reference=ordered.hub_token_reference,
-        volume_path=None if ordered.volume is None else ordered.volume.path,
     )
 
 
@@ -111,7 +118,6 @@ def _llama_cpp(section: ModelSection, ordered: RunpodModel) -> llama_cpp.LlamaCp
         extra_args=section.extra_args,
         key_reference=ordered.key_reference,
         hub_token_reference=ordered.hub_token_reference,
-        volume_path=None if ordered.volume is None else ordered.volume.path,
     )
 
 

@@ -16,7 +16,8 @@ from controller.core.inventory import Listing, Read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """USD an hour for one card of each type, by the id that models declare; `problem` says why there are none."""
+    """USD an hour for one card, by its type and by each offer that models declare; `problem` says why there are
+    none."""
 
     usd_per_hour: Mapping[str, Decimal]
     observed_at: datetime

@@ -8,6 +8,7 @@ without a daemon) imports this.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
@@ -21,6 +22,8 @@ class Launch:
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    beside_volume: Mapping[str, str] = field(default_factory=dict)
+    """More of it, for an offer that has a volume: what is fetched is kept there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,8 @@ class Order:
     tags: Tags
     offer: str
     launch: Launch
+    usd_per_hour_max: Decimal | None = None
+    """What was reserved for it: a machine that bills more was not ordered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,6 @@ from controller.settings.models import ModelSection
 from controller.settings.overrides import overridden
 from controller.settings.places import Places, find_config
 from controller.settings.problems import ConfigProblems, Problem
-from controller.settings.sizes import container_disk_gb
 from controller.settings.source import Source, read
 from controller.settings.written import Written, is_loopback, take
 
@@ -66,12 +65,16 @@ class Settings:
         return derived.key_secret(alias, self.models[alias])
 
     def disk_gb(self, alias: str) -> int:
-        """Container disk to ask for."""
+        """Container disk to ask for first: beside the model's volume, if it has any."""
         section = self.models[alias]
-        found = section.disk_gb or container_disk_gb(section.model_size_gb, on_volume=bool(section.volumes))
+        found = derived.volume_disk_gb(section) if section.volumes else derived.fetching_disk_gb(section)
         if found is None:
             raise LookupError(alias)  # refused by `load`
         return found
+
+    def fetching_disk_gb(self, alias: str) -> int | None:
+        """Container disk to ask for where the weights lie on it; None where no machine has as much."""
+        return derived.fetching_disk_gb(self.models[alias])
 
     def model_files(self, alias: str) -> Path:
         """The folder where a model's files, or its config.json alone, are looked for; it need not exist."""

@@ -6,11 +6,13 @@ are filled in here; the fingerprint says when two configs would make different r
 
 import hashlib
 import json
+from decimal import Decimal
 from typing import Final
 
+from controller.core.offer import offer_of
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.settings.models import ModelSection
-from controller.settings.sizes import startup_deadline
+from controller.settings.sizes import container_disk_gb, disk_usd_per_hour, startup_deadline
 from controller.settings.written import Written
 
 PROVIDER: Final = "runpod"
@@ -61,7 +63,7 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         served_name=section.served_name or section.model,
         server=section.server,
         slots=section.replicas,
-        offers=section.gpus,
+        offers=offers(section),
         cards=section.gpu_count,
         idle_after=section.idle_after,
         startup_deadline=section.startup_deadline
@@ -71,6 +73,7 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         crash_window=section.crash_window,
         drain_limit=policy.drain_limit if section.drain_limit is None else section.drain_limit,
         usd_per_hour_max=section.max_usd_per_hour,
+        usd_per_hour_beside=_disks_usd_per_hour(section),
         wait=gateway.wait if section.wait is None else section.wait,
         queue=gateway.queue if section.queue is None else section.queue,
         wires=section.wires,
@@ -78,6 +81,31 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         adapters=tuple(section.adapters),
         fingerprint=fingerprint(section),
     )
+
+
+def offers(section: ModelSection) -> tuple[str, ...]:
+    """Everything that may be asked for, in order: beside each volume, and then a machine that fetches the weights."""
+    beside = tuple(offer_of(gpu, place) for place in section.volumes for gpu in section.gpus)
+    return beside if fetching_disk_gb(section) is None else beside + section.gpus
+
+
+def volume_disk_gb(section: ModelSection) -> int:
+    """Container disk of a machine beside a volume, which holds the weights."""
+    return section.disk_gb or container_disk_gb(section.model_size_gb, on_volume=True) or 0
+
+
+def fetching_disk_gb(section: ModelSection) -> int | None:
+    """Container disk of a machine that holds the weights itself; None if no machine has as much. What is declared for
+    machines beside a volume may be too small for that."""
+    needed = container_disk_gb(section.model_size_gb, on_volume=False)
+    if not section.volumes:
+        return section.disk_gb or needed
+    return None if needed is None else max(section.disk_gb or 0, needed)
+
+
+def _disks_usd_per_hour(section: ModelSection) -> Decimal:
+    sizes = [fetching_disk_gb(section) or 0, volume_disk_gb(section) if section.volumes else 0]
+    return disk_usd_per_hour(max(sizes))
 
 
 def fingerprint(section: ModelSection) -> str:

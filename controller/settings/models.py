@@ -74,7 +74,8 @@ class ModelSection(BaseModel):
             _DATA_CENTER, r"[A-Za-z0-9]{1,64}", 'write { "EU-RO-1" = "volume id" }, at most 16 entries', most=16
         ),
     ] = {}
-    """Network volumes that hold the weights: data centre to volume id, in order. Each bills day and night."""
+    """Network volumes that hold the weights: data centre to volume id. Every GPU type is asked for beside the first,
+    then beside the next; where none is left, a machine elsewhere downloads. Each bills day and night."""
     volume_mount_path: Annotated[
         str, text(r"(/[A-Za-z0-9._-]+){1,16}", "write an absolute path without a slash at its end")
     ] = "/workspace"

@@ -17,6 +17,9 @@ _DISK_MOST_GB: Final = 2000
 _DISK_UNKNOWN_GB: Final = 80
 _DISK_BESIDE_VOLUME_GB: Final = 30
 _VOLUME_LEAST_GB: Final = 20
+_DISK_USD_PER_GB_MONTH: Final = Decimal("0.10")
+"""What a running machine's container disk bills (requirements, PF-12)."""
+_HOURS_A_MONTH: Final = 720
 _STARTUP_UNKNOWN: Final = timedelta(seconds=1800)
 _STARTUP_LEAST: Final = timedelta(seconds=600)
 _STARTUP_FIXED: Final = timedelta(seconds=300)
@@ -33,6 +36,11 @@ def container_disk_gb(size_gb: Decimal | None, *, on_volume: bool) -> int | None
         return _DISK_UNKNOWN_GB
     needed = math.ceil(Decimal("1.3") * size_gb + 30)
     return needed if needed <= _DISK_MOST_GB else None
+
+
+def disk_usd_per_hour(disk_gb: int) -> Decimal:
+    """What the container disk adds to the price of the cards."""
+    return disk_gb * _DISK_USD_PER_GB_MONTH / _HOURS_A_MONTH
 
 
 def volume_gb(size_gb: Decimal) -> int:

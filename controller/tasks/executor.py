@@ -131,6 +131,7 @@ class Executor:
             tags=self._tags(planned.record, request),
             offer=planned.create.offer,
             launch=means.launches[planned.record.model],
+            usd_per_hour_max=means.store.book.ceiling(planned.record.id),
         )
         await self._mark_create(request)
         outcome: CreateOutcome = CreateUnknown(detail="the controller was stopped before the answer came")

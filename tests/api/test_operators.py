@@ -177,7 +177,7 @@ async def test_explain_says_why_it_runs_until_when_and_for_how_much(house: World
     lines = (await house.operator.get("/v1/models/qwen/explain"))["lines"]
     assert [line["text"] for line in lines] == [
         "serves: 0 open requests",
-        "costs $0.79 an hour, $0.7900 so far",
+        "L40S costs $0.79 an hour, $0.7900 so far",
         "stopped when idle, if nobody comes",
         "stopped at the end of its lifetime",
         "its stop will be owed one day; nothing is due",

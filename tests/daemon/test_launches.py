@@ -10,6 +10,12 @@ from controller.providers.runpod.order import Cloud, NetworkVolume
 from controller.settings import ConfigProblems, load
 from tests.daemon.world import write_config
 
+VOLUMES = 'volumes = { "US-KS-2" = "v2", "EU-RO-1" = "v1" }'
+
+
+def volume(place: str, name: str, path: str = "/data") -> NetworkVolume:
+    return NetworkVolume(id=name, data_center=place, path=path)
+
 
 def made(folder: Path, extra: str = "", **options: Any) -> Fleet:
     return fleet(load(write_config(folder, extra=extra), {}), **options)
@@ -26,9 +32,16 @@ def made(folder: Path, extra: str = "", **options: Any) -> Fleet:
         ("gpu_count = 2", "gpu_count", 2),
         ('cloud_type = "COMMUNITY"', "cloud", Cloud.COMMUNITY),
         ('data_center_ids = ["EU-RO-1"]', "data_center_ids", ("EU-RO-1",)),
-        ('volumes = { "EU-RO-1" = "v1" }', "volume", NetworkVolume(id="v1", path="/workspace")),
-        ('volumes = { "EU-RO-1" = "v1" }', "data_center_ids", ("EU-RO-1",)),
-        ('volumes = { "EU-RO-1" = "v1" }\nvolume_mount_path = "/data"', "volume", NetworkVolume(id="v1", path="/data")),
+        (VOLUMES, "volumes", (volume("US-KS-2", "v2", "/workspace"), volume("EU-RO-1", "v1", "/workspace"))),
+        (VOLUMES, "data_center_ids", ()),
+        (f'{VOLUMES}\nvolume_mount_path = "/data"', "volumes", (volume("US-KS-2", "v2"), volume("EU-RO-1", "v1"))),
+        (VOLUMES, "volume_disk_gb", 30),
+        (VOLUMES, "disk_gb", 80),
+        (f"{VOLUMES}\ndisk_gb = 50", "volume_disk_gb", 50),
+        (f"{VOLUMES}\ndisk_gb = 50", "disk_gb", 80),
+        (f"{VOLUMES}\ndisk_gb = 90", "disk_gb", 90),
+        (f"{VOLUMES}\nmodel_size_gb = 100", "disk_gb", 160),
+        (f"{VOLUMES}\nmodel_size_gb = 2000", "disk_gb", None),
         ('registry = "cred1"', "registry", "cred1"),
         ('min_cuda = "12.8"', "min_cuda", "12.8"),
         ('hf_token_secret = "hub"', "hub_token_secret", "hub"),
@@ -69,10 +82,30 @@ def test_effort_reaches_vllm(tmp_path: Path) -> None:
 
 def test_secrets_reach_vllm_as_references_and_caches_a_volume(tmp_path: Path) -> None:
     lines = 'hf_token_secret = "hub"\nvolumes = { "EU-RO-1" = "v1" }\nvolume_mount_path = "/data"'
-    environment = made(tmp_path, lines).launches["qwen"].environment
-    assert environment["VLLM_API_KEY"] == "{{ RUNPOD_SECRET_vllm_qwen }}"
-    assert environment["HF_TOKEN"] == "{{ RUNPOD_SECRET_hub }}"
-    assert environment["HF_HOME"].startswith("/data/")
+    launch = made(tmp_path, lines).launches["qwen"]
+    assert launch.environment["VLLM_API_KEY"] == "{{ RUNPOD_SECRET_vllm_qwen }}"
+    assert launch.environment["HF_TOKEN"] == "{{ RUNPOD_SECRET_hub }}"
+    assert launch.beside_volume == {"HF_HOME": "/data/huggingface", "VLLM_CACHE_ROOT": "/data/vllm"}
+    assert "HF_HOME" not in launch.environment
+
+
+@pytest.mark.parametrize("server", ["vllm", "llama_cpp"])
+def test_the_offers_of_the_policy_are_those_that_the_provider_can_be_asked_for(tmp_path: Path, server: str) -> None:
+    settings = load(write_config(tmp_path, extra=f'{VOLUMES}\nserver = "{server}"'), {})
+    machines = fleet(settings).ordered["qwen"].machines()
+    assert settings.model_policies()["qwen"].offers == tuple(machines)
+    assert next(iter(machines)) == "NVIDIA L40S @ US-KS-2"
+
+
+def test_weights_too_large_for_any_disk_are_offered_beside_volumes_alone(tmp_path: Path) -> None:
+    settings = load(write_config(tmp_path, extra=f"{VOLUMES}\nmodel_size_gb = 2000"), {})
+    offers = settings.model_policies()["qwen"].offers
+    assert offers == tuple(fleet(settings).ordered["qwen"].machines())
+    assert all(" @ " in offer for offer in offers)
+
+
+def test_llama_cpp_keeps_what_it_fetches_on_a_volume(tmp_path: Path) -> None:
+    assert made(tmp_path, LLAMA + VOLUMES).launches["qwen"].beside_volume == {"LLAMA_CACHE": "/workspace/llama"}
 
 
 LLAMA = 'server = "llama_cpp"\n'

@@ -13,6 +13,7 @@ from controller.providers.errors import BadOrder
 from controller.providers.runpod.order import (
     Cloud,
     NetworkVolume,
+    Ordered,
     RunpodModel,
     create_body,
     declared,
@@ -27,15 +28,18 @@ NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 
 def body(model: RunpodModel = MODEL, **changes: Any) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(raw_body(model, **changes))
+    return content
+
+
+def raw_body(model: RunpodModel = MODEL, **changes: Any) -> bytes:
     asked: dict[str, Any] = {
-        "name": NAME,
-        "gpu": GPU,
+        "offer": GPU,
         "tags": TAGS,
         "argv": ARGV,
         "environment": ORDER.launch.environment,
     } | changes
-    content: dict[str, Any] = json.loads(create_body(model, **asked))
-    return content
+    return create_body(model, name=NAME, **asked)
 
 
 def made(**changes: Any) -> Pod:
@@ -44,8 +48,21 @@ def made(**changes: Any) -> Pod:
     return found
 
 
-def differing(model: RunpodModel = MODEL, **changes: Any) -> str | None:
-    return difference(made(**changes), model, gpu=GPU, argv=ARGV)
+ORDERED = Ordered(offer=GPU, argv=ARGV, usd_per_hour_max=None)
+
+
+def differing(model: RunpodModel = MODEL, *, order: Ordered = ORDERED, **changes: Any) -> str | None:
+    return difference(made(**changes), model, order)
+
+
+def mounted(volume: str, path: str = "/w") -> dict[str, Any]:
+    return {"network": [{"volumeId": volume, "path": path}]}
+
+
+VOLUMES = (
+    NetworkVolume(id="v1", data_center="EU-RO-1", path="/w"),
+    NetworkVolume(id="v2", data_center="US-TX-3", path="/w"),
+)
 
 
 def test_the_least_model_gives_exactly_this_body() -> None:
@@ -74,7 +91,6 @@ def test_a_model_that_says_more_gives_exactly_these_fields_more() -> None:
         gpu_count=2,
         cloud=Cloud.COMMUNITY,
         data_center_ids=("EU-RO-1",),
-        volume=NetworkVolume(id="vol1", path="/weights"),
         registry="reg1",
         min_cuda="12.8",
         environment={"VLLM_LOGGING_LEVEL": "DEBUG"},
@@ -83,7 +99,6 @@ def test_a_model_that_says_more_gives_exactly_these_fields_more() -> None:
     assert more["gpu"] == {"id": GPU, "count": 2, "minCudaVersion": "12.8"}
     assert more["cloud"] == "COMMUNITY"
     assert more["dataCenterIds"] == ["EU-RO-1"]
-    assert more["mounts"] == {"network": [{"volumeId": "vol1", "path": "/weights"}]}
     assert more["registry"] == "reg1"
     assert more["env"]["VLLM_LOGGING_LEVEL"] == "DEBUG"
 
@@ -91,6 +106,34 @@ def test_a_model_that_says_more_gives_exactly_these_fields_more() -> None:
 def test_a_models_own_environment_wins_over_the_model_servers() -> None:
     model = replace(MODEL, environment={"NCCL_P2P_DISABLE": "0"})
     assert body(model, environment={"NCCL_P2P_DISABLE": "1"})["env"]["NCCL_P2P_DISABLE"] == "0"
+
+
+def test_each_volume_is_asked_for_with_each_type_and_then_a_pod_that_fetches() -> None:
+    other = MODEL.gpus[1]
+    assert list(replace(MODEL, volumes=VOLUMES).machines()) == [
+        f"{GPU} @ EU-RO-1",
+        f"{other} @ EU-RO-1",
+        f"{GPU} @ US-TX-3",
+        f"{other} @ US-TX-3",
+        GPU,
+        other,
+    ]
+
+
+def test_weights_that_no_disk_holds_are_asked_for_beside_volumes_alone() -> None:
+    model = replace(MODEL, gpus=(GPU,), volumes=VOLUMES[:1], disk_gb=None)
+    assert list(model.machines()) == [f"{GPU} @ EU-RO-1"]
+
+
+def test_a_pod_beside_a_volume_is_where_the_volume_is() -> None:
+    model = replace(MODEL, volumes=VOLUMES, data_center_ids=("EU-RO-1", "US-TX-3", "EU-SE-1"))
+    asked = body(model, offer=f"{GPU} @ US-TX-3")
+    assert (asked["mounts"], asked["dataCenterIds"], asked["disk"]) == (mounted("v2"), ["US-TX-3"], 30)
+
+
+def test_a_pod_without_a_volume_has_a_disk_for_the_weights() -> None:
+    asked = body(replace(MODEL, volumes=VOLUMES))
+    assert (asked.get("mounts"), asked.get("dataCenterIds"), asked["disk"]) == (None, None, 80)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +164,10 @@ def test_a_command_without_arguments_or_with_a_key_is_not_sent(argv: tuple[str, 
         body(argv=argv)
 
 
-def test_a_gpu_type_that_was_not_declared_is_not_sent() -> None:
+@pytest.mark.parametrize("offer", ["NVIDIA B200", f"{GPU} @ EU-SE-1", f"{GPU} @ ", "@ EU-RO-1", ""])
+def test_an_offer_that_was_not_declared_is_not_sent(offer: str) -> None:
     with pytest.raises(BadOrder):
-        body(gpu="NVIDIA B200")
+        body(replace(MODEL, volumes=VOLUMES), offer=offer)
 
 
 @pytest.mark.parametrize("missing", ["owner", "installation", "epoch", "request"])
@@ -132,16 +176,11 @@ def test_an_order_without_one_of_its_tags_is_not_sent(missing: str) -> None:
         body(tags=replace(TAGS, **{missing: None}))
 
 
-def test_a_network_volume_without_its_data_centre_is_not_sent() -> None:
-    with pytest.raises(BadOrder):
-        body(replace(MODEL, volume=NetworkVolume(id="vol1")))
-
-
 def test_a_body_is_sent_up_to_the_providers_bound_and_not_beyond() -> None:
-    spare = 102_400 - len(create_body(MODEL, name=NAME, gpu=GPU, tags=TAGS, argv=(*ARGV, ""), environment={}))
-    create_body(MODEL, name=NAME, gpu=GPU, tags=TAGS, argv=(*ARGV, "x" * spare), environment={})
+    spare = 102_400 - len(raw_body(argv=(*ARGV, ""), environment={}))
+    raw_body(argv=(*ARGV, "x" * spare), environment={})
     with pytest.raises(BadOrder):
-        create_body(MODEL, name=NAME, gpu=GPU, tags=TAGS, argv=(*ARGV, "x" * (spare + 1)), environment={})
+        raw_body(argv=(*ARGV, "x" * (spare + 1)), environment={})
 
 
 def test_fifty_variables_are_sent_and_not_one_more() -> None:
@@ -210,15 +249,24 @@ def test_what_was_made_otherwise_is_told(other: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("mounts", "same"),
     [
-        ({"network": [{"volumeId": "v", "path": "/w", "name": "weights"}], "persistent": None}, True),
-        ({"network": [{"volumeId": "other", "path": "/w"}]}, False),
-        ({"network": [{"volumeId": "v", "path": "/elsewhere"}]}, False),
+        ({"network": [{"volumeId": "v1", "path": "/w", "name": "weights"}], "persistent": None}, True),
+        (mounted("v2"), False),
+        (mounted("v1", "/elsewhere"), False),
         ({}, False),
     ],
 )
 def test_an_ordered_volume_must_be_the_one_that_is_mounted(mounts: dict[str, Any], same: bool) -> None:
-    model = replace(MODEL, volume=NetworkVolume(id="v", path="/w"), data_center_ids=("EU-RO-1",))
-    assert (differing(model, mounts=mounts) is None) is same
+    model, order = replace(MODEL, volumes=VOLUMES, volume_disk_gb=80), replace(ORDERED, offer=f"{GPU} @ EU-RO-1")
+    assert (differing(model, order=order, mounts=mounts) is None) is same
+
+
+def test_a_pod_that_was_to_fetch_and_has_a_volume_is_told() -> None:
+    assert differing(replace(MODEL, volumes=VOLUMES), mounts=mounted("v1")) is not None
+
+
+def test_a_pod_in_another_data_centre_than_its_volume_is_told() -> None:
+    model, order = replace(MODEL, volumes=VOLUMES, volume_disk_gb=80), replace(ORDERED, offer=f"{GPU} @ EU-RO-1")
+    assert differing(model, order=order, mounts=mounted("v1"), dataCenterId="US-TX-3") is not None
 
 
 def test_another_data_centre_than_those_named_is_told() -> None:
@@ -228,5 +276,5 @@ def test_another_data_centre_than_those_named_is_told() -> None:
 
 @pytest.mark.parametrize(("ceiling", "fits"), [("0.79", True), ("0.789", False), (None, True)])
 def test_a_machine_dearer_than_the_ceiling_is_told(ceiling: str | None, fits: bool) -> None:
-    model = replace(MODEL, max_usd_per_hour=None if ceiling is None else Decimal(ceiling))
-    assert (differing(model) is None) is fits
+    order = replace(ORDERED, usd_per_hour_max=None if ceiling is None else Decimal(ceiling))
+    assert (differing(order=order) is None) is fits

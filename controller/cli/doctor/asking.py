@@ -161,8 +161,7 @@ def _namespace(settings: Settings, us: Owner) -> Namespace:
 
 def _need(settings: Settings, alias: str) -> Need:
     section = settings.models[alias]
-    # As when it is ordered: the first volume pins its data centre.
-    places = tuple(section.volumes)[:1] or section.data_center_ids
+    places = tuple(section.volumes) or section.data_center_ids
     return Need(cards=section.gpu_count, cloud=Cloud(section.cloud_type), places=places)
 
 

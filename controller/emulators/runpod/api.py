@@ -134,7 +134,7 @@ def _create_pod(ask: Ask, _: str) -> Answer:
     cost = _hourly(emulator, asked)
     if emulator.balance(ask.now) < cost:
         raise Refused(402, "Insufficient balance.")
-    pod = emulator.add_pod(asked | {"account": ask.account}, ask.now)
+    pod = emulator.add_pod(asked | emulator.settings.made_otherwise | {"account": ask.account}, ask.now)
     answer = in_json(201, shown.pod(emulator, pod, ask.now))
     if ask.ignore:
         emulator.end_pod(pod, ask.now)
@@ -147,7 +147,7 @@ def _refuse_unavailable(emulator: Emulator, asked: dict[str, Any]) -> None:
     gpu = asked.get("gpu")
     if gpu is not None and gpu["id"] not in catalog.BY_ID:
         raise Refused(422, "Request validation failed.", [f"$.gpu.id: unknown GPU type '{gpu['id']}'"])
-    places = catalog.places_for(gpu["id"] if gpu else None, asked.get("dataCenterIds") or [])
+    places = catalog.places_for(emulator.settings, gpu["id"] if gpu else None, asked.get("dataCenterIds") or [])
     if not places:
         raise Refused(400, _NO_CAPACITY)
     if gpu is not None and not catalog.has_stock(

@@ -66,9 +66,9 @@ def price(settings: Settings, gpu: str, cloud: str) -> float:
     return ({"secure": known.secure, "community": known.community} | own)[cloud.lower()]
 
 
-def places_for(gpu: str | None, wanted: list[str]) -> list[str]:
+def places_for(settings: Settings, gpu: str | None, wanted: list[str]) -> list[str]:
     """Data centers that can take this pod, in the caller's order; a wish that none fulfils is refused, not relaxed."""
-    offered = BY_ID[gpu].places if gpu is not None else _PLACES
+    offered = _PLACES if gpu is None else [place for place in BY_ID[gpu].places if not _sold_out(settings, place, gpu)]
     return [place for place in wanted if place in offered] if wanted else list(offered)
 
 
@@ -78,6 +78,10 @@ def has_stock(settings: Settings, gpu: str, cloud: str, count: int) -> bool:
         return False
     left = settings.stock.get(gpu)
     return left != "NONE" if not isinstance(left, int) else left >= count
+
+
+def _sold_out(settings: Settings, place: str, gpu: str) -> bool:
+    return not {gpu, "*"}.isdisjoint(settings.sold_out.get(place, ()))
 
 
 def move_stock(settings: Settings, gpu: str | None, count: int) -> None:
@@ -135,10 +139,12 @@ def _gpu(settings: Settings, gpu: GpuType, *, with_stock: bool, query: dict[str,
     }
     if with_stock:
         count, cloud = int(query.get("count", "1")), query.get("cloud", "SECURE")
-        found = level(settings, gpu.id) if has_stock(settings, gpu.id, cloud, count) else LEVELS[0]
+        left = places_for(settings, gpu.id, [])
+        found = level(settings, gpu.id) if left and has_stock(settings, gpu.id, cloud, count) else LEVELS[0]
         shown["availability"] = found
         shown["dataCenters"] = [
-            {"id": place, "name": _place_name(place), "availability": found} for place in gpu.places
+            {"id": place, "name": _place_name(place), "availability": found if place in left else LEVELS[0]}
+            for place in gpu.places
         ]
         shown["cudaVersions"] = [{"version": "12.8", "available": found != LEVELS[0]}]
     return shown

@@ -265,7 +265,7 @@ def _new_pod(emulator: Emulator, asked: dict[str, Any], now: float, *, lags: boo
     gpu_id, cloud = gpu.get("id"), asked.get("cloud", "SECURE")
     count = int(gpu.get("count", 1)) if gpu_id else 0
     per_gpu = catalog.price(settings, gpu_id, cloud) if gpu_id in catalog.BY_ID else 0.1
-    places = catalog.places_for(gpu_id if gpu_id in catalog.BY_ID else None, asked.get("dataCenterIds") or [])
+    places = catalog.places_for(settings, gpu_id if gpu_id in catalog.BY_ID else None, asked.get("dataCenterIds") or [])
     return Pod(
         id=asked.get("id") or emulator.new_id(),
         number=len(emulator.pods),

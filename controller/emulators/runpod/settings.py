@@ -51,10 +51,14 @@ class Settings:
     """Words a second that a model server writes."""
     stock: Stock = field(default_factory=dict)
     """GPUs left per type, or a level (NONE, LOW, MEDIUM, HIGH); a type that is not named has plenty."""
+    sold_out: dict[str, list[str]] = field(default_factory=dict)
+    """By data centre, the GPU types of which it has none now; `*` is every type."""
     prices: Prices = field(default_factory=dict)
     """USD per GPU-hour that replace the catalog's: {type: usd} or {type: {"secure": usd, "community": usd}}."""
     price_jump: float = 1.0
     """Factor between the catalog's price and what a new pod really costs."""
+    made_otherwise: dict[str, Any] = field(default_factory=dict)
+    """What a create makes whatever was asked: fields of its body (gpu, mounts, disk, cloud, dataCenterIds, cmd)."""
     balance: float = 1000.0
     """USD on the account. Read it in the truth; it falls while pods bill."""
     provisioning: bool = True
@@ -128,6 +132,14 @@ def _prices(key: str, value: object) -> Prices:
     return read
 
 
+def _types_by_place(key: str, value: object) -> dict[str, list[str]]:
+    read = table(key, value)
+    for place, types in read.items():
+        if not isinstance(types, list) or not all(isinstance(gpu, str) for gpu in types):
+            raise BadControl(key=f"{key}.{place}", why="must be a list of texts")
+    return read
+
+
 def _programs(key: str, value: object) -> dict[str, list[str]]:
     read = table(key, value)
     for image, argv in read.items():
@@ -149,8 +161,10 @@ _READ: dict[str, Callable[[str, object], object]] = {
     "ready_seconds": not_negative,
     "token_rate": positive,
     "stock": _stock,
+    "sold_out": _types_by_place,
     "prices": _prices,
     "price_jump": positive,
+    "made_otherwise": table,
     "balance": number,
     "provisioning": flag,
     "echo_env": word_of(ECHOES),

@@ -23,7 +23,7 @@ from controller.providers.reading import Prices
 from controller.providers.runpod import document, wire
 from controller.providers.runpod.account import Account, Kind, wait_asked
 from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, prices_in
-from controller.providers.runpod.order import RunpodModel, create_body, declared, difference, resource_name
+from controller.providers.runpod.order import Ordered, RunpodModel, create_body, declared, difference, resource_name
 from controller.providers.writing import (
     CreateAccepted,
     CreateNotSent,
@@ -67,7 +67,9 @@ class RunpodReading:
         self._account = account
         self._clock = account.clock
         self._reader = wire.Reader(namespace)
+        models = tuple(models)
         self._wanted = clouds_wanted(models)
+        self._cards = {offer: machine.gpu for model in models for offer, machine in model.machines().items()}
 
     async def list_resources(self) -> Listing:
         began_at = self._clock.now()
@@ -126,7 +128,8 @@ class RunpodReading:
             if answer.code == 200:
                 prices = prices_in(answer.body, wanted=self._wanted)
                 if not isinstance(prices, document.Unreadable):
-                    return Prices(usd_per_hour=prices, observed_at=self._clock.now())
+                    offered = {offer: prices[gpu] for offer, gpu in self._cards.items() if gpu in prices}
+                    return Prices(usd_per_hour=prices | offered, observed_at=self._clock.now())
                 problem = prices.what
             else:
                 problem = _words(self._account, answer)
@@ -198,13 +201,14 @@ class RunpodWriting:
     def _body(self, order: Order, model: RunpodModel) -> bytes:
         if order.spec.scope != self._namespace.scope or not self._namespace.owner.holds(order.tags):
             raise BadOrder("the order is for another account or owner")
+        launch, beside = order.launch, model.machine(order.offer).volume is not None
         body = create_body(
             model,
             name=resource_name(self._namespace.prefix, model.alias, order.tags.request or ""),
-            gpu=order.offer,
+            offer=order.offer,
             tags=order.tags,
-            argv=order.launch.argv,
-            environment=order.launch.environment,
+            argv=launch.argv,
+            environment={**launch.environment, **(launch.beside_volume if beside else {})},
         )
         if self._account.http.carries_key(body.decode()):
             raise BadOrder("the order carries the account's own key")
@@ -216,7 +220,8 @@ class RunpodWriting:
             return CreateUnknown(detail=f"accepted, but {pod.what}")
         if not _answers(pod.seen.tags, order.tags):
             return CreateUnknown(detail="ownership: what was made is described with other tags than ordered")
-        found = difference(pod, model, gpu=order.offer, argv=order.launch.argv)
+        asked = Ordered(offer=order.offer, argv=order.launch.argv, usd_per_hour_max=order.usd_per_hour_max)
+        found = difference(pod, model, asked)
         return CreateAccepted(resource=pod.seen, mismatch=None if found is None else self._account.http.redacted(found))
 
     def _refused(self, answer: Answer, order: Order) -> CreateOutcome:

@@ -12,13 +12,14 @@ list has meant "the image's own" before.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
 from controller.core.deployment import DeploymentSpec
 from controller.core.identity import Tags
+from controller.core.offer import offer_of
 from controller.providers.errors import BadOrder
 from controller.providers.runpod.wire import (
     SERVED_PORT,
@@ -47,10 +48,22 @@ class Cloud(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkVolume:
-    """A volume that outlives pods; it is in one data centre, so the model must name that one (RP-22)."""
+    """A volume that outlives pods; it is in one data centre, and so is every pod beside it (RP-22)."""
 
     id: str
+    data_center: str
     path: str = "/workspace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What one offer asks for."""
+
+    gpu: str
+    disk_gb: int
+    data_center_ids: tuple[str, ...] = ()
+    """Empty: wherever there is one."""
+    volume: NetworkVolume | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,18 +76,42 @@ class RunpodModel:
     """In this order, never another: the list is the operator's consent."""
     key_secret: str
     """Name of the account's secret that holds the model server's key."""
-    disk_gb: int
+    disk_gb: int | None
+    """Of a pod that fetches the weights onto its own disk. `None`: none has as much, so only volumes will do."""
     gpu_count: int = 1
     cloud: Cloud = Cloud.SECURE
     data_center_ids: tuple[str, ...] = ()
-    volume: NetworkVolume | None = None
+    """Where a pod without a volume may be; empty: anywhere."""
+    volumes: tuple[NetworkVolume, ...] = ()
+    """Asked for one after the other; a pod without one comes last."""
+    volume_disk_gb: int = 30
+    """Of a pod beside a volume."""
     registry: str | None = None
     min_cuda: str | None = None
     hub_token_secret: str | None = None
-    max_usd_per_hour: Decimal | None = None
-    """For the whole machine, as the provider bills it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Besides what the model server needs; wins over it."""
+
+    def machines(self) -> dict[str, Machine]:
+        """By the name of each offer, in the order to ask for them."""
+        beside = {
+            offer_of(gpu, volume.data_center): Machine(
+                gpu=gpu, disk_gb=self.volume_disk_gb, data_center_ids=(volume.data_center,), volume=volume
+            )
+            for volume in self.volumes
+            for gpu in self.gpus
+        }
+        if self.disk_gb is None:
+            return beside
+        plain = Machine(gpu="", disk_gb=self.disk_gb, data_center_ids=self.data_center_ids)
+        return beside | {offer_of(gpu): replace(plain, gpu=gpu) for gpu in self.gpus}
+
+    def machine(self, offer: str) -> Machine:
+        """Raises BadOrder for an offer that the model does not declare."""
+        found = self.machines().get(offer)
+        if found is None:
+            raise BadOrder("the model does not declare this offer")
+        return found
 
     @property
     def key_reference(self) -> str:
@@ -101,7 +138,7 @@ def create_body(
     model: RunpodModel,
     *,
     name: str,
-    gpu: str,
+    offer: str,
     tags: Tags,
     argv: tuple[str, ...],
     environment: Mapping[str, str],
@@ -109,8 +146,7 @@ def create_body(
     """The body of `POST /pods`. Raises BadOrder; then nothing may be sent."""
     if not 1 <= len(name) <= NAME_LENGTH_MAX:
         raise BadOrder("the resource's name is too long for the provider")
-    if gpu not in model.gpus:
-        raise BadOrder("the model does not declare this GPU type")
+    machine = model.machine(offer)
     if len(argv) < 2 or any(word.startswith("--api-key") for word in argv):
         raise BadOrder("a command is a program with arguments, and none of them is a key")
     body = json.dumps(
@@ -118,13 +154,13 @@ def create_body(
             "name": name,
             "image": model.image,
             "cloud": model.cloud.value,
-            "gpu": _gpu(model, gpu),
-            "disk": model.disk_gb,
+            "gpu": _gpu(model, machine),
+            "disk": machine.disk_gb,
             "ports": [f"{SERVED_PORT}/http"],
             "env": _environment(model, environment, tags),
             "entrypoint": list(argv[:1]),
             "cmd": list(argv[1:]),
-            **_placement(model),
+            **_placement(model, machine),
         }
     ).encode()
     if len(body) > BODY_BYTES_MAX:
@@ -141,28 +177,38 @@ def declared(spec: DeploymentSpec, model: RunpodModel | None) -> RunpodModel:
     return model
 
 
-def difference(pod: Pod, model: RunpodModel, *, gpu: str, argv: tuple[str, ...]) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """What a pod is compared with."""
+
+    offer: str
+    argv: tuple[str, ...]
+    usd_per_hour_max: Decimal | None
+
+
+def difference(pod: Pod, model: RunpodModel, order: Ordered) -> str | None:
     """How what was made differs from what was ordered; what was not said differs in nothing (RP-21)."""
-    found = "; ".join(_differences(pod, model, gpu=gpu, argv=argv))
+    found = "; ".join(_differences(pod, model, order))
     return found or None
 
 
-def _differences(pod: Pod, model: RunpodModel, *, gpu: str, argv: tuple[str, ...]) -> Iterator[str]:
+def _differences(pod: Pod, model: RunpodModel, order: Ordered) -> Iterator[str]:
+    machine = model.machine(order.offer)
     compared: tuple[tuple[str, Any, Any], ...] = (
         ("image", pod.image, model.image),
-        ("GPU type", pod.seen.offer, gpu),
+        ("GPU type", pod.seen.offer, machine.gpu),
         ("GPU count", pod.gpu_count, model.gpu_count),
-        ("disk GB", pod.disk_gb, model.disk_gb),
+        ("disk GB", pod.disk_gb, machine.disk_gb),
         ("cloud", pod.cloud, model.cloud.value),
-        ("mounts", _attached(pod.mounts), _attached(_mounts(model))),
-        ("command", pod.command, argv),
+        ("mounts", _attached(pod.mounts), _attached(_mounts(machine))),
+        ("command", pod.command, order.argv),
     )
     for what, got, asked in compared:
         if got is not None and got != asked:
             yield f"{what} is {got!r}, ordered was {asked!r}"
-    if model.data_center_ids and pod.data_center and pod.data_center not in model.data_center_ids:
-        yield f"data centre is {pod.data_center!r}, ordered was one of {model.data_center_ids!r}"
-    cost, ceiling = pod.seen.usd_per_hour, model.max_usd_per_hour
+    if machine.data_center_ids and pod.data_center and pod.data_center not in machine.data_center_ids:
+        yield f"data centre is {pod.data_center!r}, ordered was one of {machine.data_center_ids!r}"
+    cost, ceiling = pod.seen.usd_per_hour, order.usd_per_hour_max
     if cost is not None and ceiling is not None and cost > ceiling:
         yield f"it costs {cost} USD an hour, at most {ceiling} may be paid"
 
@@ -178,28 +224,26 @@ def _attached(mounts: Mapping[str, Any] | None) -> Any:
     return kinds
 
 
-def _gpu(model: RunpodModel, gpu: str) -> dict[str, Any]:
+def _gpu(model: RunpodModel, machine: Machine) -> dict[str, Any]:
     # Without a count the API once answered that there were no instances (seen in the vendor's own tool, 2026).
-    asked: dict[str, Any] = {"id": gpu, "count": model.gpu_count}
+    asked: dict[str, Any] = {"id": machine.gpu, "count": model.gpu_count}
     if model.min_cuda is not None:
         asked["minCudaVersion"] = model.min_cuda
     return asked
 
 
-def _mounts(model: RunpodModel) -> dict[str, Any]:
-    if model.volume is None:
+def _mounts(machine: Machine) -> dict[str, Any]:
+    if machine.volume is None:
         return {}
-    return {"network": [{"volumeId": model.volume.id, "path": model.volume.path}]}
+    return {"network": [{"volumeId": machine.volume.id, "path": machine.volume.path}]}
 
 
-def _placement(model: RunpodModel) -> dict[str, Any]:
+def _placement(model: RunpodModel, machine: Machine) -> dict[str, Any]:
     placed: dict[str, Any] = {}
-    if model.volume is not None:
-        if not model.data_center_ids:
-            raise BadOrder("a network volume needs its data centre named")
-        placed["mounts"] = _mounts(model)
-    if model.data_center_ids:
-        placed["dataCenterIds"] = list(model.data_center_ids)
+    if machine.volume is not None:
+        placed["mounts"] = _mounts(machine)
+    if machine.data_center_ids:
+        placed["dataCenterIds"] = list(machine.data_center_ids)
     if model.registry is not None:
         placed["registry"] = model.registry
     return placed

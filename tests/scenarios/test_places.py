@@ -1,0 +1,125 @@
+"""Where does a model's machine come to stand, when its weights lie on volumes in several places?
+
+Each volume in the declared order, and a machine that fetches the weights itself when no place has any (RP-22).
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.scenarios.world import A40, L40S, Box, World, scenario
+
+VOLUMES = 'volumes = { "US-TX-3" = "vol1", "US-KS-2" = "vol2" }'
+BESIDE_1 = f"{L40S} @ US-TX-3"
+BESIDE_2 = f"{L40S} @ US-KS-2"
+EVERY = {"US-TX-3": ["*"], "US-KS-2": ["*"]}
+
+
+async def served(world: World, box: Box) -> Any:
+    """The machine that a first caller gets his answer from."""
+    waiting = world.soon(box.chat(world))
+    await world.until(lambda: waiting.done, within=300)
+    assert waiting.got.status == 200
+    (alive,) = world.alive()
+    return world.emulator.pods[alive["id"]]
+
+
+def asked_for(world: World) -> list[str]:
+    return [line["detail"]["offer"] for line in world.events("create.submitted")]
+
+
+@pytest.mark.parametrize(
+    ("sold_out", "offer", "volume", "place"),
+    [
+        ({}, BESIDE_1, "vol1", "US-TX-3"),
+        ({"US-TX-3": ["*"]}, BESIDE_2, "vol2", "US-KS-2"),
+        ({"US-TX-3": [L40S], "US-KS-2": [L40S]}, f"{A40} @ US-KS-2", "vol2", "US-KS-2"),
+    ],
+)
+def test_the_first_place_that_has_a_machine_is_taken_and_its_volume_with_it(
+    sold_out: dict[str, list[str]], offer: str, volume: str, place: str
+) -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", extra=VOLUMES)
+        async with world.box() as box:
+            pod = await served(world, box)
+        assert (pod.place, pod.mounts) == (place, {"network": [{"volumeId": volume, "path": "/workspace"}]})
+        assert (pod.env["HF_HOME"], pod.env["VLLM_CACHE_ROOT"]) == ("/workspace/huggingface", "/workspace/vllm")
+        assert pod.disk == 30
+        assert asked_for(world)[-1] == offer
+
+    scenario(play, sold_out=sold_out)
+
+
+def test_where_no_volume_has_a_machine_beside_it_one_fetches_the_weights_elsewhere() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", extra=VOLUMES)
+        async with world.box() as box:
+            pod = await served(world, box)
+        assert (pod.place, pod.mounts, pod.disk) == ("EU-NL-1", {}, 80)
+        assert "HF_HOME" not in pod.env
+        assert asked_for(world) == [BESIDE_1, f"{A40} @ US-TX-3", BESIDE_2, f"{A40} @ US-KS-2", L40S]
+
+    scenario(play, sold_out=EVERY)
+
+
+def test_evidence_and_explain_say_which_place_was_taken() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", extra=VOLUMES)
+        async with world.box() as box:
+            await served(world, box)
+            lines = (await box.operators.get("/v1/models/m1/explain"))["lines"]
+            (shown,) = (await box.operators.get("/v1/deployments"))["deployments"]
+        assert [line["detail"]["answer"] for line in world.events("create.answered")] == ["rejected"] * 2 + ["accepted"]
+        assert world.events("create.answered")[-1]["detail"]["offer"] == BESIDE_2
+        assert any(BESIDE_2 in line["text"] for line in lines)
+        assert (shown["offer"], shown["ordered"]) == (L40S, BESIDE_2)
+
+    scenario(play, sold_out={"US-TX-3": ["*"]})
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        {"mounts": {}},
+        {"mounts": {"network": [{"volumeId": "vol2", "path": "/workspace"}]}},
+        {"mounts": {"network": [{"volumeId": "vol1", "path": "/elsewhere"}]}},
+        {"dataCenterIds": ["US-KS-2"]},
+        {"disk": 20},
+        {"cloud": "COMMUNITY"},
+        {"gpu": {"id": L40S, "count": 2}},
+        {"gpu": {"id": A40, "count": 1}},
+    ],
+)
+def test_what_is_made_otherwise_than_ordered_is_stopped_at_once_and_those_who_wait_are_told(
+    otherwise: dict[str, Any],
+) -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", extra=VOLUMES)
+        async with world.box() as box:
+            waiting = world.soon(box.chat(world))
+            await world.until(lambda: not world.alive() and world.deletes() != [], within=5)
+            assert waiting.got.error["reason"] == "wrong-resource"
+        assert len(world.creates()) == 1
+
+    scenario(play, made_otherwise=otherwise)
+
+
+def test_a_machine_dearer_than_the_catalog_said_is_stopped_at_once() -> None:
+    async def play(world: World) -> None:
+        world.write(UNLIMITED)
+        async with world.box() as box:
+            waiting = world.soon(box.chat(world))
+            await world.until(lambda: not world.alive() and world.deletes() != [], within=5)
+            assert waiting.got.error["reason"] == "wrong-resource"
+
+    scenario(play, price_jump=1.1)
+
+
+UNLIMITED = """
+[models.m1]
+model = "org/m1"
+image = "vllm/vllm-openai:v0.31.0"
+gpus = ["NVIDIA L40S"]
+context = 4096
+"""
