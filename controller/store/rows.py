@@ -227,6 +227,10 @@ def memory_from_row(row: Row) -> ModelMemory:
 _STARTS = (
     instant("latest"),
     Field(attribute="restarts", column="restarts", write=instants_to_text, read=instants_from_text),
+    instant("server"),
+    instant("server_within"),
+    Field(attribute="server_alone", column="server_alone", write=bool, read=bool),
+    plain("cause"),
 )
 
 

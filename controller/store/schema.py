@@ -26,7 +26,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0004"
+HEAD: Final = "0005"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -178,6 +178,10 @@ container_starts = Table(
     Column("deployment", String, primary_key=True),
     Column("latest_ms", Integer),
     Column("restarts", Text, nullable=False),
+    Column("server_ms", Integer),
+    Column("server_within_ms", Integer),
+    Column("server_alone", Boolean, nullable=False, server_default=text("0")),
+    Column("cause", String),
 )
 
 sightings = Table(

@@ -1,6 +1,7 @@
 """Which machine restarts its container for ever while it bills?
 
-Takes each new container start that the provider tells into the store, and obliges a stop at the limit. A deployment
+Takes each new start that the provider tells of the container, or the model server of itself, into the store, and
+obliges a stop at the limit. A deployment
 that has served for a whole window without a restart clears its model's earlier failures (B21).
 """
 
@@ -25,7 +26,7 @@ class CrashLoopDetector:
 
     name = "crash_loop_detector"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "memories", "starts"), view_held=("listing",))
+    looks_at = Looks(book=("records", "memories", "starts"), view_held=("listing", "probes"))
 
     def __init__(self, *, store: Store, view: Cell[View], models: Mapping[str, ModelPolicy]) -> None:
         self._store = store
@@ -47,11 +48,12 @@ class CrashLoopDetector:
 
     async def _notice(self, record: Record, model: ModelPolicy) -> None:
         seen = self._view.value.resource(record.key) if record.key is not None else None
-        if seen is None or seen.started_at is None:
-            return
-        now = self._store.now
+        probed = self._view.value.probes.get(record.id)
+        now, window = self._store.now, model.crash_window
+        told = None if probed is None or probed.runtime is None else probed.runtime.scrape.process_started_at
         known = self._store.book.starts.get(record.id, crash_loop.Starts())
-        starts = crash_loop.notice(known, started_at=seen.started_at, window=model.crash_window, now=now)
+        starts = crash_loop.notice(known, started_at=None if seen is None else seen.started_at, window=window, now=now)
+        starts = crash_loop.notice_server(starts, started_at=told, window=window, now=now)
         if starts is known:
             return
 

@@ -301,3 +301,41 @@ def test_a_crash_breaks_off_a_stream_at_its_time() -> None:
         return flow.cut, asyncio.get_running_loop().time()
 
     assert on_virtual_time(main) == (True, 30)
+
+
+async def process_start(world: World, pod: str) -> float:
+    page = (await world.ask(pod, "/metrics")).text
+    (line,) = [line for line in page.splitlines() if line.startswith("process_start_time_seconds ")]
+    return float(line.rpartition(" ")[2])
+
+
+async def test_a_process_that_starts_anew_moves_its_own_start_and_nothing_that_the_provider_shows() -> None:
+    world = World()
+    pod = await world.ready_pod()
+    before, shown = await process_start(world, pod), await world.read(pod)
+    world.emulator.change_pod(pod, {"upstream": {"state": "ready", "respawn_every_seconds": 60}})
+    world.now += 59
+    assert await process_start(world, pod) == before
+    world.now += 1
+    assert await process_start(world, pod) == world.now
+    after = await world.read(pod)
+    assert after["startedAt"] == shown["startedAt"]
+    assert after["runtime"]["uptime"] == shown["runtime"]["uptime"] + 60
+
+
+def test_an_engine_that_hangs_goes_on_saying_what_it_counted_last() -> None:
+    async def main(emulator: Emulator) -> list[str]:
+        pod, flow, page = emulator.put_pod(READY), Flow(), Flow()
+        body = CHAT | {"stream": True, "max_tokens": 100_000}
+        async with anyio.create_task_group() as group:
+            group.start_soon(
+                lambda: flow.run(emulator, "POST", f"/proxy/{pod}/8000{ASK}", key="open-sesame", body=body)
+            )
+            await anyio.sleep(5)
+            emulator.change_pod(pod, {"upstream": {"state": "hung"}})
+            group.cancel_scope.cancel()
+        await page.run(emulator, "GET", f"/proxy/{pod}/8000/metrics", key="any")
+        return [line for line in page.body.decode().splitlines() if line.startswith("vllm:num_requests_running{")]
+
+    (line,) = on_virtual_time(main)
+    assert line.endswith(" 1.0")

@@ -28,6 +28,9 @@ SEEN = ProvisionedDeployment(
     key=key(), state=ProviderState.RUNNING, ready=True, endpoint="https://x/", served_model="m", observed_at=T0
 )
 LATER = T0 + timedelta(milliseconds=7)
+FULL_STARTS = Starts(
+    latest=T0, restarts=(T0,), server=LATER, server_within=T0, server_alone=True, cause="out-of-memory"
+)
 FULL_RECORD = record(
     Phase.STOPPED,
     key=key(),
@@ -110,7 +113,7 @@ def test_a_memory_survives_its_row() -> None:
         assert rows.memory_from_row(rows.memory_to_row(remembered)) == remembered
 
 
-@pytest.mark.parametrize("starts", [Starts(), Starts(latest=T0, restarts=(T0, LATER))])
+@pytest.mark.parametrize("starts", [Starts(), Starts(latest=T0, restarts=(T0, LATER)), FULL_STARTS])
 def test_container_starts_survive_their_row(starts: Starts) -> None:
     assert rows.starts_from_row(rows.starts_to_row(DEPLOYMENT, starts)) == (DEPLOYMENT, starts)
 

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
+from controller.core.readiness import Verdict
+from controller.core.runtime import Runtime, Scrape
+from controller.core.view import Probed
 from controller.store import deployments, holds
 from controller.store.transaction import Tx
 from controller.tasks.crash_loop_detector import CrashLoopDetector
@@ -168,3 +172,35 @@ async def test_what_is_stopping_or_not_configured_is_left_alone(bench: Bench) ->
     before = bench.store.book
     assert await detector(bench).run_pass() is None
     assert bench.store.book is before
+
+
+async def respawned(bench: Bench, task: CrashLoopDetector, record: Record) -> None:
+    """The server began anew, now, and tells so; the provider tells nothing."""
+    now = bench.clock.now()
+    runtime = Runtime(at=now, scrape=Scrape(running=0.0, process_started_at=now))
+    probed = Probed(verdict=Verdict.READY, served=None, detail="", at=now, runtime=runtime)
+    bench.view.publish(replace(bench.view.value, probes={record.id: probed}))
+    await task.run_pass()
+
+
+@pytest.mark.parametrize(("restarts", "phase"), [(1, Phase.ACTIVE), (2, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_a_loop_that_only_the_server_tells_of_is_one(bench: Bench, restarts: int, phase: Phase) -> None:
+    record = await bench.serve()
+    task = detector(bench)
+    for _ in range(1 + restarts):
+        await respawned(bench, task, record)
+        await bench.move(60)
+    assert bench.record().phase is phase
+    assert bench.record().reason is (StopReason.CRASH_LOOP if phase is Phase.STOP_REQUIRED else None)
+
+
+@on_bench
+async def test_the_servers_restarts_are_counted_across_a_restart_of_ours(bench: Bench) -> None:
+    record = await bench.serve()
+    for _ in range(2):
+        await respawned(bench, detector(bench), record)
+        await bench.move(60)
+    await bench.restart()
+    await respawned(bench, detector(bench), record)
+    assert bench.record().reason is StopReason.CRASH_LOOP

@@ -63,6 +63,11 @@ class Upstream:
     state: str = AUTO
     crash_every: float | None = None
     crash_from: float = 0.0
+    respawn_every: float | None = None
+    """The server's process starts anew so often inside a container that stays: the provider sees nothing of it."""
+    respawn_from: float = 0.0
+    frozen_running: int = 0
+    """What an engine that hangs goes on saying of its requests: it counted them last when it hung."""
     token_rate: float | None = None
     first_token_seconds: float = 0.0
     die_after_chunks: int | None = None
@@ -146,13 +151,26 @@ def container_since(pod: Pod, now: float) -> float | None:
     return started if now >= started else None
 
 
+def server_since(pod: Pod, now: float) -> float | None:
+    """When the process of the model server that runs now was started; None while none runs."""
+    since, every = container_since(pod, now), pod.upstream.respawn_every
+    if since is None or every is None:
+        return since
+    begin = max(since, pod.upstream.respawn_from)
+    return since if now < begin + every else begin + every * int((now - begin) / every)
+
+
 def dies_at(pod: Pod, now: float) -> float | None:
-    """When the container that runs now will crash; None if it will not."""
-    every = pod.upstream.crash_every
-    if every is None:
-        return None
-    begin = max(pod.boot.container_at, pod.upstream.crash_from)
-    return begin + every * (int(max(0.0, now - begin) / every) + 1)
+    """When the server that runs now will crash, alone or with its container; None if it will not."""
+    ends = [
+        begin + every * (int(max(0.0, now - begin) / every) + 1)
+        for every, begin in (
+            (pod.upstream.crash_every, max(pod.boot.container_at, pod.upstream.crash_from)),
+            (pod.upstream.respawn_every, max(pod.boot.container_at, pod.upstream.respawn_from)),
+        )
+        if every is not None
+    ]
+    return min(ends, default=None)
 
 
 def first_started_at(pod: Pod, now: float, *, moves: bool) -> float | None:
@@ -167,7 +185,7 @@ def first_started_at(pod: Pod, now: float, *, moves: bool) -> float | None:
 
 def model_server(pod: Pod, now: float) -> str:
     """DOWN: nothing listens. LOADING: the container runs, the model is not loaded. UP: it answers."""
-    since = container_since(pod, now)
+    since = server_since(pod, now)
     if since is None or (pod.gpu_id is not None and pod.gpu_count == 0):
         return DOWN
     if pod.upstream.state == "booting":
@@ -191,8 +209,15 @@ def order_crashes(pod: Pod, every: float | None, now: float) -> None:
     pod.upstream.crash_from = since if since is not None else now
 
 
+def order_respawns(pod: Pod, every: float | None, now: float) -> None:
+    pod.upstream.respawn_every = every
+    pod.upstream.respawn_from = now
+
+
 def order_state(pod: Pod, state: str, now: float) -> None:
     """Take a state of the model server as ordered; all but booting and crashing need a container that runs."""
+    if state == "hung" and pod.upstream.state != "hung":
+        pod.upstream.frozen_running = len(pod.upstream.open)
     pod.upstream.state = state
     if state == "crashing" and pod.upstream.crash_every is None:
         order_crashes(pod, _CRASH_EVERY, now)

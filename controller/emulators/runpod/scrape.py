@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.emulators.runpod.pods import Pod
+from controller.emulators.runpod.pods import Pod, server_since
 
 KIND: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -16,9 +16,12 @@ KIND: Final = "text/plain; version=0.0.4; charset=utf-8"
 def vllm(pod: Pod, name: str, now: float) -> str:
     seen = pod.upstream
     own = f'engine="0",model_name="{name}"'
-    running = float(len(seen.open))
+    running = float(_running(pod))
     done = float(seen.requests - len(seen.open))
     lines = [
+        "# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.",
+        "# TYPE process_start_time_seconds gauge",
+        f"process_start_time_seconds {server_since(pod, now)}",
         *_gauge("vllm:num_requests_running", own, running, "Number of requests in model execution batches."),
         *_gauge("vllm:num_requests_waiting", own, 0.0, "Number of requests waiting to be processed."),
         *_gauge("vllm:kv_cache_usage_perc", own, min(1.0, running / 100), "KV-cache usage. 1 means 100 percent usage."),
@@ -44,10 +47,15 @@ def llama(pod: Pod) -> str:
         *_plain("llamacpp:n_decode_total", "counter", seen.words, "Total number of llama_decode() calls"),
         *_plain("llamacpp:prompt_tokens_seconds", "gauge", 0, "Average prompt throughput in tokens/s"),
         *_plain("llamacpp:predicted_tokens_seconds", "gauge", 0, "Average generation throughput in tokens/s"),
-        *_plain("llamacpp:requests_processing", "gauge", len(seen.open), "Number of requests processing"),
+        *_plain("llamacpp:requests_processing", "gauge", _running(pod), "Number of requests processing"),
         *_plain("llamacpp:requests_deferred", "gauge", 0, "Number of requests deferred"),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _running(pod: Pod) -> int:
+    """An engine that hangs counts no more: what it said last stays."""
+    return pod.upstream.frozen_running if pod.upstream.state == "hung" else len(pod.upstream.open)
 
 
 def _gauge(name: str, labels: str, value: float, about: str) -> list[str]:

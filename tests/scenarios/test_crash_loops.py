@@ -1,0 +1,107 @@
+"""What does a model that always crashes cost, and are those who ask for it told?
+
+Case B19, and the demand of a whole day against it.
+"""
+
+from datetime import datetime
+
+import anyio
+
+from controller.emulators.runpod import pods
+from tests.scenarios.world import Answered, Box, Pending, World, scenario
+from tests.support.loop_clock import BEGIN
+
+DAY_S = 24 * 3600
+REQUESTS = 100
+STARTS_PER_DAY = 12
+CRASHING = {"state": "crashing", "crash_every_seconds": 40}
+
+
+def second_of(stamp: str) -> float:
+    return (datetime.fromisoformat(stamp) - BEGIN).total_seconds()
+
+
+def failures(world: World) -> list[float]:
+    """The seconds at which a start was given up."""
+    return [second_of(line["at"]) for line in world.events("obligation.due") if line["reason"] == "crash-loop"]
+
+
+def test_a_hundred_requests_a_day_for_a_model_that_always_crashes_make_no_more_pods_than_configured() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        asked: list[tuple[float, Pending]] = []
+        async with world.box() as box:
+            for number in range(REQUESTS):
+                # Every fourth comes together with the one before it.
+                await world.at((number - (number % 4 == 3)) * DAY_S / REQUESTS)
+                asked.append((world.now_s, world.soon(box.chat(world))))
+            await world.until(lambda: all(pending.done for _, pending in asked), within=700)
+            await anyio.sleep(DAY_S - world.now_s if world.now_s < DAY_S else 5)
+        made = [pod["created_at"] - BEGIN.timestamp() for pod in world.pods()]
+        assert 3 <= len([at for at in made if at < DAY_S]) <= STARTS_PER_DAY
+        assert not world.alive()
+        ended = failures(world)
+        for at, pending in asked:
+            told_in_time(at, pending.got, ended)
+
+    scenario(play, upstream=CRASHING, ready_seconds=60)
+
+
+def told_in_time(asked_at: float, got: Answered, ended: list[float]) -> None:
+    """Within a second of asking, or of the failure of the start that was waited for; and it is told why."""
+    assert got.status == 503
+    assert got.error["code"] in {"start_failed", "model_blocked"}
+    assert "crash-loop" in got.error["reason"] or "too many starts" in got.error["reason"]
+    since = max([asked_at, *(at for at in ended if at <= got.at)])
+    assert got.at - since <= 1, (asked_at, got, ended)
+
+
+def test_a_server_that_starts_anew_inside_a_container_that_stays_is_a_crash_loop() -> None:
+    """Neither `startedAt` nor the uptime moves: its own metrics tell it."""
+
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            assert (await box.chat(world)).status == 200
+            (pod,) = world.alive()
+            world.emulator.change_pod(pod["id"], {"upstream": {"respawn_every_seconds": 70}})
+            begun = world.now_s
+            await world.until(lambda: not world.alive(), within=700)
+            assert 210 <= world.now_s - begun <= 280
+            await anyio.sleep(1)
+            assert failures(world)
+            shown = world.emulator.pods[pod["id"]]
+            assert pods.first_started_at(shown, world.emulator.settle(), moves=True) == shown.boot.container_at
+
+    scenario(play)
+
+
+async def until_held(box: Box, world: World) -> Answered:
+    """Ask until the model is held; returns what is then told."""
+    while True:
+        got = await box.chat(world)
+        if got.error["code"] == "model_blocked":
+            return got
+
+
+def test_a_hold_survives_our_restart_and_ends_by_an_operator_or_by_a_changed_config() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", policy="starts_per_hour = 40")
+        async with world.box(crash=True) as box:
+            await until_held(box, world)
+        made = len(world.pods())
+        async with world.box() as box:
+            asked_at = world.now_s
+            got = await until_held(box, world)
+            assert (got.at - asked_at <= 1, len(world.pods())) == (True, made)
+            await box.operators.post("/v1/models/m1/unblock", {})
+            assert (await box.chat(world)).error["code"] == "start_failed"
+            assert len(world.pods()) == made + 1
+            await until_held(box, world)
+        held = len(world.pods())
+        world.configure("m1", extra="max_num_seqs = 4", policy="starts_per_hour = 40")
+        async with world.box() as box:
+            assert (await box.chat(world)).error["code"] == "start_failed"
+            assert len(world.pods()) == held + 1
+
+    scenario(play, upstream=CRASHING, ready_seconds=60)
