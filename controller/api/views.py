@@ -87,7 +87,7 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "wait_seconds": model.wait.total_seconds(),
         "queue": model.queue,
         "key_file": None,
-        "routes": [_route(panel, record) for record in routable(records)],
+        "routes": [_route(panel, record, model) for record in routable(records)],
         "starting": _starting(records, memory, now),
         "refusal": None if refusal is None else _refusal(refusal, now),
         "failure": _failure(panel, memory),
@@ -104,12 +104,13 @@ def _endpoint(record: Record) -> str | None:
     return None if record.observed is None else record.observed.endpoint
 
 
-def _route(panel: Panel, record: Record) -> Json:
+def _route(panel: Panel, record: Record, model: ModelPolicy) -> Json:
     return {
         "deployment": record.id,
         "epoch": record.epoch,
         "endpoint": _endpoint(record),
         "proven": (record.id, record.epoch) in panel.board.proven,
+        "current": record.fingerprint == model.fingerprint,
     }
 
 

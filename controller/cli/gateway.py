@@ -19,7 +19,7 @@ from controller.api.client import DaemonClient
 from controller.cli.exits import Exit, Failure
 from controller.clock import SystemClock
 from controller.gateway.app import Gateway, build
-from controller.gateway.config import GatewayConfig
+from controller.gateway.config import Declared, GatewayConfig
 from controller.gateway.serve import serve
 from controller.http1 import Pool
 from controller.ids import SystemRandomness
@@ -44,10 +44,18 @@ def gateway_config(settings: Settings) -> GatewayConfig:
     section = settings.written.gateway
     return GatewayConfig(
         models={alias: _server_key(settings, alias) for alias in settings.models},
+        declared=declared(settings),
         client_keys=settings.client_key_digests(),
         body_limit=section.body_limit_mib * _MIB,
         lease_interval=settings.written.policy.stream_lease_renewal,
     )
+
+
+def declared(settings: Settings) -> dict[str, Declared]:
+    return {
+        alias: Declared(wires=model.wires, tools=model.tools, adapters=model.adapters)
+        for alias, model in settings.model_policies().items()
+    }
 
 
 def _server_key(settings: Settings, alias: str) -> Callable[[], str]:

@@ -36,6 +36,8 @@ class Demand:
     """One admitted request."""
 
     alias: str
+    adapter: str | None
+    """The LoRA adapter that was asked for, by name; its base is what is woken and used."""
     shape: Shape
     document: Document
     stream: bool
@@ -54,15 +56,17 @@ async def admit(scope: Scope, receive: Receive, shape: Shape, config: GatewayCon
         asked = document.parse(body)
     except document.Unreadable as error:
         raise bad_request(str(error)) from error
-    alias = asked.members.get("model")
-    if not isinstance(alias, str):
+    model = asked.members.get("model")
+    if not isinstance(model, str):
         raise bad_request("the body names no model")
-    _require_served(alias, shape, config, table)
+    alias, adapter = named(model, config)
+    _require_served(alias, shape, asked, config, table)
     return Demand(
         alias=alias,
+        adapter=adapter,
         shape=shape,
         document=asked,
-        stream=asked.members.get("stream") is True,
+        stream=shape.streams and asked.members.get("stream") is True,
         patience=preferred_wait(headers.get(b"prefer", b"")),
         kind=headers.get(b"content-type", b"application/json"),
         accept=headers.get(b"accept", b"*/*"),
@@ -80,12 +84,24 @@ def preferred_wait(prefer: bytes) -> timedelta | None:
     return None if found is None else min(timedelta(seconds=int(found[1])), WAIT_MOST)
 
 
-def _require_served(alias: str, shape: Shape, config: GatewayConfig, table: RouteTable) -> None:
-    if alias not in config.models:
-        raise Refused(Code.UNKNOWN_MODEL, f"there is no model {alias[:128]!r}")
-    view = table.views.get(alias)
-    if view is not None and shape.name not in view.wires:
+def named(model: str, config: GatewayConfig) -> tuple[str, str | None]:
+    """Alias and adapter of `ALIAS` or `ALIAS:ADAPTER`: no alias has a colon. Raises `Refused`."""
+    alias, colon, adapter = model.partition(":")
+    declared = config.declared.get(alias)
+    if alias not in config.models or (colon and (declared is None or adapter not in declared.adapters)):
+        raise Refused(Code.UNKNOWN_MODEL, f"there is no model {model[:128]!r}")
+    return alias, adapter if colon else None
+
+
+def _require_served(alias: str, shape: Shape, asked: Document, config: GatewayConfig, table: RouteTable) -> None:
+    """By the daemon's word, or the config's while it has said none."""
+    said = table.views.get(alias) or config.declared.get(alias)
+    if said is None:
+        return
+    if shape.name not in said.wires:
         raise not_served(400)
+    if asked.members.get("tools") and not said.tools:
+        raise Refused(Code.NOT_SERVED, f"{alias!r} calls no tools", status=400)
 
 
 async def _read(headers: dict[bytes, bytes], receive: Receive, config: GatewayConfig) -> bytes:

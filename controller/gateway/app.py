@@ -229,9 +229,13 @@ class Gateway:
             raise not_served()
 
     def _models(self) -> bytes:
-        entries: list[dict[str, Any]] = [
-            {"id": alias, "object": "model", "created": 0, "owned_by": "gpuwarden"} for alias in self._config.models
-        ]
+        """Each model, and behind it its adapters."""
+        entries: list[dict[str, Any]] = []
+        for alias in self._config.models:
+            entries.append({"id": alias, "object": "model", "created": 0, "owned_by": "gpuwarden"})
+            declared = self._config.declared.get(alias)
+            for adapter in () if declared is None else declared.adapters:
+                entries.append({**entries[-1], "id": f"{alias}:{adapter}", "parent": alias})
         return json.dumps({"object": "list", "data": entries}).encode()
 
     def _metrics(self) -> bytes:

@@ -16,9 +16,20 @@ Start = Callable[[Job], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What the config says of one model: who is refused by it has woken nothing, with or without a daemon."""
+
+    wires: tuple[str, ...]
+    tools: bool
+    adapters: tuple[str, ...] = ()
+    """Asked for as ALIAS:NAME."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
     models: Mapping[str, ReadKey] = field(repr=False)
     """Alias → how to read the model server's key, asked every few seconds at most; an empty key sends none."""
+    declared: Mapping[str, Declared] = field(default_factory=dict)
     client_keys: frozenset[str] = frozenset()
     """SHA-256 of each client's key, in hex."""
     body_limit: int = 10 * 1024 * 1024

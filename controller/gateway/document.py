@@ -34,12 +34,17 @@ class Document:
     spans: Mapping[str, tuple[int, int]]
 
     def replaced(self, values: Mapping[str, Any]) -> bytes:
-        """The document with these members' values exchanged; everything else is kept byte for byte."""
+        """The document with these members' values exchanged, or put behind the last one where it has no such member;
+        everything else is kept byte for byte."""
         pieces: list[str] = []
         done = 0
-        for name in sorted(values, key=lambda name: self.spans[name]):
+        for name in sorted(values.keys() & self.spans.keys(), key=lambda name: self.spans[name]):
             start, end = self.spans[name]
             pieces += (self.text[done:start], json.dumps(values[name]))
+            done = end
+        if new := [f"{json.dumps(name)}: {json.dumps(values[name])}" for name in values if name not in self.spans]:
+            end = self.text.rindex("}")
+            pieces += (self.text[done:end], ", " if self.spans else "", ", ".join(new))
             done = end
         pieces.append(self.text[done:])
         return "".join(pieces).encode()

@@ -52,7 +52,9 @@ def judge(status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes, sh
     except ValueError:
         return Verdict(None, f"no JSON in an answer with {status}")
     if status == 404:
-        return Verdict("served-model-mismatch", "the model server does not know the name")
+        lacks = isinstance(answer, dict) and answer.get("detail") == "Not Found"
+        what = f"has no {shape.path}" if lacks else "does not know the name"
+        return Verdict("served-model-mismatch", f"the model server {what}")
     if status == 200 and isinstance(answer, dict) and answer.get(shape.answer_field):
         return Verdict("proved", "one answer")
     return Verdict(None, f"the model server answered {status}")

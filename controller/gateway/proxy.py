@@ -1,12 +1,14 @@
 """How do the bytes of one request and its answer pass?
 
-The body goes out as the client wrote it but for the model's name (and, for llama.cpp, system messages first). The
+The body goes out as the client wrote it but for the model's name (and, for llama.cpp, the adapter, and system messages
+first). The
 answer comes back piece by piece as it arrives: status, content type, bytes. The client sees no byte before the model
 server's first, so a server that dies before it is a plain 502. Whatever happens, the answer of the model server is
 closed here.
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Final
 
 from controller.core.errors import Code
@@ -22,6 +24,7 @@ from controller.gateway.wires import CHAT, system_first
 from controller.http1 import Incoming, NotConnected, Overdue, WireError
 
 PAGE_BYTES: Final = 256 * 1024
+AFTER_REPLACEMENT: Final = timedelta(seconds=60)
 PASSED_ON: Final = frozenset(
     {b"content-type", b"content-length", b"content-encoding", b"cache-control", b"retry-after"}
 )
@@ -82,7 +85,7 @@ class Proxy:
             if failure.before:
                 await _pass_events(reply, incoming, failure.before)
             raise self._cut_short(place, str(failure)) from failure
-        if demand.shape.ends_with_done and not events.said_done:
+        if demand.shape.streams and not events.said_done:
             raise self._cut_short(place, "the stream ended without [DONE]")
         if rest:
             await _pass_events(reply, incoming, rest)
@@ -112,12 +115,26 @@ class Proxy:
 
 
 def rewritten(demand: Demand, place: Place) -> bytes:
+    """What the model server gets. Raises `Refused` where the machine that serves lacks what was asked for."""
     values: dict[str, Any] = {"model": place.view.served_name or demand.alias}
-    if place.view.server == "llama_cpp" and demand.shape is CHAT:
+    llama = place.view.server == "llama_cpp"
+    if demand.adapter is not None:
+        values |= _chosen_by_place(demand.adapter, place) if llama else {"model": demand.adapter}
+    if llama and demand.shape is CHAT:
         messages = system_first(demand.document.members.get("messages"))
         if messages is not None:
             values["messages"] = messages
     return demand.document.replaced(values)
+
+
+def _chosen_by_place(adapter: str, place: Place) -> dict[str, Any]:
+    """llama.cpp knows its adapters by their place on its command line alone, so that a machine with another list would
+    answer with another adapter."""
+    if not place.route.current or adapter not in place.view.adapters:
+        raise Refused(
+            Code.MODEL_STARTING, f"the machine that serves was made before {adapter!r}", retry_after=AFTER_REPLACEMENT
+        )
+    return {"lora": [{"id": place.view.adapters.index(adapter), "scale": 1.0}]}
 
 
 def broken(error: WireError) -> Refused:

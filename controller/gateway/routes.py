@@ -29,6 +29,8 @@ class Route:
     epoch: int
     endpoint: str
     proven: bool
+    current: bool = True
+    """It was made for the config of now, so that its adapters are those that the view names."""
 
     @property
     def key(self) -> Key:
@@ -67,6 +69,8 @@ class View:
     served_name: str | None = None
     server: str = "vllm"
     wires: tuple[str, ...] = DEFAULT_WIRES
+    tools: bool = True
+    adapters: tuple[str, ...] = ()
     wait: timedelta = DEFAULT_WAIT
     queue: int = DEFAULT_QUEUE
     routes: tuple[Route, ...] = ()
@@ -84,6 +88,8 @@ def parse_view(alias: str, raw: Mapping[str, Any]) -> View:
         served_name=raw.get("served_name"),
         server=str(raw.get("server", "vllm")),
         wires=DEFAULT_WIRES if wires is None else tuple(wires),
+        tools=bool(raw.get("tools", True)),
+        adapters=tuple(raw.get("adapters") or ()),
         wait=_span(raw.get("wait_seconds")) or DEFAULT_WAIT,
         queue=int(raw.get("queue", DEFAULT_QUEUE)),
         routes=tuple(_route(route) for route in raw.get("routes", ())),
@@ -162,6 +168,7 @@ def _route(raw: Mapping[str, Any]) -> Route:
         epoch=int(raw["epoch"]),
         endpoint=endpoint if endpoint.endswith("/") else f"{endpoint}/",
         proven=bool(raw.get("proven", False)),
+        current=bool(raw.get("current", True)),
     )
 
 

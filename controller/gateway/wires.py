@@ -1,7 +1,7 @@
 """Which paths are inference, and what is particular to each?
 
 Only these paths wake a model and count as use. A model's view says which of them its server speaks. The proof is the
-smallest request of the kind: one token, or one embedding.
+smallest request of the kind: one token, one embedding, or one rating.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ class Shape:
     proof: Mapping[str, Any]
     answer_field: str
     """A real answer has this member."""
-    ends_with_done: bool = True
-    """A stream of this kind ends with `data: [DONE]`; one that does not was cut."""
+    streams: bool = True
+    """It can be answered as a stream, which then ends with `data: [DONE]`; one that does not was cut."""
 
 
 CHAT: Final = Shape(
@@ -35,10 +35,13 @@ COMPLETIONS: Final = Shape(
     answer_field="choices",
 )
 EMBEDDINGS: Final = Shape(
-    name="embeddings", path="embeddings", proof={"input": "hi"}, answer_field="data", ends_with_done=False
+    name="embeddings", path="embeddings", proof={"input": "hi"}, answer_field="data", streams=False
+)
+RERANK: Final = Shape(
+    name="rerank", path="rerank", proof={"query": "hi", "documents": ["hi"]}, answer_field="results", streams=False
 )
 
-SHAPES: Final = (CHAT, COMPLETIONS, EMBEDDINGS)
+SHAPES: Final = (CHAT, COMPLETIONS, EMBEDDINGS, RERANK)
 BY_PATH: Final = {f"/v1/{shape.path}": shape for shape in SHAPES}
 
 

@@ -53,7 +53,7 @@ class StubServer:
             if not message.get("more_body", False):
                 break
         asked = json.loads(body)
-        if asked.get("max_tokens") == 1 or asked.get("input") == "hi":
+        if asked.get("max_tokens") == 1 or "hi" in (asked.get("input"), asked.get("query")):
             self.proofs += 1
         else:
             self.bodies.append(body)
@@ -82,7 +82,7 @@ class StubServer:
         elif asked.get("stream"):
             await self._stream(scope, send)
         else:
-            field = "data" if "input" in asked else "choices"
+            field = "data" if "input" in asked else "results" if "query" in asked else "choices"
             answer = json.dumps({field: [{"index": 0, "message": {"content": "hello"}}]}).encode()
             headers = [*JSON, (b"content-length", b"%d" % len(answer))]
             await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from controller.gateway.config import Declared
 from tests.gateway.world import Answered, World, asking, in_world
 
 
@@ -62,6 +63,36 @@ def test_a_wire_that_the_model_server_does_not_speak_is_a_400_and_wakes_nothing(
 
     answer, starts = in_world(scene)
     assert (answer.status, answer.code, starts) == (400, "not_served", 0)
+
+
+def test_tools_that_the_model_does_not_call_are_a_400_and_wake_nothing() -> None:
+    async def scene(world: World) -> tuple[int, str, int]:
+        await world.changed(tools=False)
+        answer = await world.ask(asking(tools=[{"type": "function", "function": {"name": "f"}}]))
+        return answer.status, answer.code, len(world.daemon.starts)
+
+    assert in_world(scene) == (400, "not_served", 0)
+
+
+def test_an_empty_list_of_tools_asks_for_none() -> None:
+    async def scene(world: World) -> int:
+        await world.changed(tools=False)
+        await world.ready()
+        return (await world.ask(asking(tools=[]))).status
+
+    assert in_world(scene) == 200
+
+
+def test_while_no_daemon_has_spoken_the_config_says_which_wires_there_are() -> None:
+    async def scene(world: World) -> tuple[int, str, str]:
+        world.daemon.down = True
+        world.gateway.table.views.clear()
+        embedded = await world.ask({"model": "m1", "input": "x"}, path="/v1/embeddings")
+        told = await world.ask(asking(tools=[{}]))
+        return embedded.status, embedded.code, told.code
+
+    declared = {"m1": Declared(wires=("chat",), tools=False)}
+    assert in_world(scene, declared=declared) == (400, "not_served", "not_served")
 
 
 def test_the_limit_of_a_body_is_itself_allowed() -> None:

@@ -67,6 +67,18 @@ def test_what_two_readers_could_take_differently_is_unreadable(body: bytes) -> N
         parse(body)
 
 
+@settings(max_examples=40, deadline=None)
+@given(objects, values, st.sampled_from([None, 2, "\t"]))
+def test_a_member_that_is_new_comes_last_and_keeps_every_other_byte(
+    members: dict[str, Any], value: Any, indent: int | str | None
+) -> None:
+    members.pop("new", None)
+    body = json.dumps(members, indent=indent)
+    replaced = parse(body.encode()).replaced({"new": value}).decode()
+    assert replaced.startswith(body[: body.rindex("}")])
+    assert json.loads(replaced) == {**members, "new": value}
+
+
 def test_a_nested_name_is_left_alone() -> None:
     body = b'{"metadata":{"model":"m1"},"model":"m1"}'
     assert parse(body).replaced({"model": "x"}) == b'{"metadata":{"model":"m1"},"model":"x"}'

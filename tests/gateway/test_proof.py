@@ -110,6 +110,16 @@ def test_a_model_that_only_embeds_is_proven_by_an_embedding() -> None:
     assert in_world(scene) == (200, 1)
 
 
+def test_a_model_that_only_rates_is_proven_by_a_rating() -> None:
+    async def scene(world: World) -> tuple[int, int]:
+        await world.changed(wires=["rerank"])
+        await world.ready(proven=False)
+        answer = await world.ask({"model": "m1", "query": "word", "documents": ["a"]}, path="/v1/rerank")
+        return answer.status, world.server.proofs
+
+    assert in_world(scene) == (200, 1)
+
+
 def test_a_proof_that_waits_for_a_machine_goes_to_where_the_deployment_was_moved() -> None:
     async def scene(world: World) -> tuple[int, list[str]]:
         gone = StubServer()

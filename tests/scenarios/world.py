@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup
 from controller.api.app import gateways_app, operators_app
 from controller.api.board import Closing
 from controller.api.client import DaemonClient
+from controller.cli.gateway import declared
 from controller.daemon.build import Daemon, Mode, Seams, build
 from controller.daemon.serving import panel_of
 from controller.emulators.runpod import Emulator, Settings, build_app
@@ -174,8 +175,9 @@ class World:
         """A gateway that outlives the daemons behind it."""
         socket: MutableMapping[str, Any] = {"socket": None}
         wire, upstream = AsgiWire(socket), AsgiWire({"127.0.0.1:1": self.emulator_app})
+        keys = {alias: lambda: SERVER_KEY for alias in models}
         gateway = build_gateway(
-            GatewayConfig(models={alias: lambda: SERVER_KEY for alias in models}),
+            GatewayConfig(models=keys, declared=declared(load(self.folder / "config.toml", {}))),
             daemon=DaemonClient(wire, "unix:/run/gateway.sock:"),
             upstream=upstream,
             clock=self.clock,

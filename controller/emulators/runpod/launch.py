@@ -18,6 +18,7 @@ from typing import Final, Literal
 from controller.emulators.runpod.pods import Pod
 
 Kind = Literal["vllm", "llama"]
+Runner = Literal["generate", "pooling", "embeddings", "rerank"]
 Front = Literal["nothing", "shell", "program"]
 
 _REFERENCE: Final = re.compile(r"\{\{\s*RUNPOD_SECRET_([A-Za-z0-9_.\-/]+)\s*\}\}")
@@ -38,6 +39,9 @@ class Launch:
     loopback: bool
     fronted: bool
     context: int
+    runner: Runner = "generate"
+    adapters: tuple[tuple[str, str], ...] = ()
+    """LoRA: name and place; only of vLLM, which has names for them."""
     keep_alive_seconds: float = 0.0
     usage_always: bool = False
     metrics: bool = True
@@ -122,6 +126,8 @@ def _vllm(words: list[str], env: Mapping[str, str], *, front: Front) -> Launch:
         loopback=loopback,
         fronted=front == "program" or (front == "shell" and loopback),
         context=_number(options.one("--max-model-len"), _DEFAULT_CONTEXT),
+        runner="pooling" if options.one("--runner") == "pooling" else "generate",
+        adapters=_adapters(options),
         keep_alive_seconds=float(_number(options.one("--sse-keep-alive-interval"), 0)),
         usage_always=options.has("--enable-force-include-usage"),
     )
@@ -144,8 +150,22 @@ def _llama(words: list[str], env: Mapping[str, str], *, front: Front) -> Launch:
         loopback=loopback,
         fronted=front == "program" or (front == "shell" and loopback),
         context=max(1, pool // max(1, slots)),
+        runner=_llama_runner(options),
         metrics=options.has("--metrics") or env.get("LLAMA_ARG_ENDPOINT_METRICS", "0") not in ("", "0", "false"),
     )
+
+
+def _adapters(options: _Options) -> tuple[tuple[str, str], ...]:
+    if not options.has("--enable-lora"):
+        return ()
+    pairs = (word.partition("=") for word in options.several("--lora-modules"))
+    return tuple((name, place) for name, _, place in pairs)
+
+
+def _llama_runner(options: _Options) -> Runner:
+    if options.has("--embeddings") or options.has("--embedding"):
+        return "embeddings"
+    return "rerank" if options.has("--reranking") or options.has("--rerank") else "generate"
 
 
 class _Options:

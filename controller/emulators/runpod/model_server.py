@@ -15,7 +15,7 @@ from typing import Any, Final
 import anyio
 
 from controller.emulators.exchange import Answer, Exchange, Request, give, in_json, in_text
-from controller.emulators.runpod import pods, scrape
+from controller.emulators.runpod import pods, pooling, scrape
 from controller.emulators.runpod.generation import Generation, answer_whole, read_generation, stream
 from controller.emulators.runpod.launch import Launch
 from controller.emulators.runpod.pods import Pod
@@ -29,8 +29,7 @@ _GENERATES: Final = {
     "/v1/messages": "messages",
     "/invocations": "chat",
 }
-_EMBEDS: Final = "/v1/embeddings"
-_DIMENSIONS: Final = 8
+_READS: Final = (pooling.EMBEDS, pooling.RATES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,13 @@ class Served:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The model's own, by any of which it is asked for."""
         return ("some-other-model",) if self.state == "wrong-model" else self.launch.names
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """Those of its adapters too."""
+        return (*self.names, *(name for name, _ in self.launch.adapters))
 
 
 async def answer(served: Served, request: Request, exchange: Exchange) -> None:
@@ -94,8 +99,9 @@ def _unauthorized(launch: Launch) -> Answer:
 
 def _plain(served: Served, request: Request) -> Answer | None:
     """Answers that need no model; None for inference."""
-    if request.path in _GENERATES or request.path == _EMBEDS:
-        return None if request.method == "POST" else _wrong_method(served.launch)
+    if request.path in _GENERATES or request.path in _READS:
+        lacking = pooling.lacks(served.launch, request.path)
+        return lacking if request.method == "POST" else lacking or _wrong_method(served.launch)
     reads = _VLLM_READS if served.launch.kind == "vllm" else _LLAMA_READS
     if request.path in reads:
         return reads[request.path](served) if request.method == "GET" else _wrong_method(served.launch)
@@ -124,7 +130,11 @@ def _vllm_metrics(served: Served) -> Answer:
 
 def _models(served: Served) -> Answer:
     entry = _vllm_entry if served.launch.kind == "vllm" else _llama_entry
-    return in_json(200, {"object": "list", "data": [entry(served, name) for name in served.names]})
+    listed = [entry(served, name) for name in served.names]
+    adapters = [
+        _vllm_entry(served, name) | {"root": place, "parent": served.names[0]} for name, place in served.launch.adapters
+    ]
+    return in_json(200, {"object": "list", "data": listed + adapters})
 
 
 def _llama_metrics(served: Served) -> Answer:
@@ -196,8 +206,9 @@ async def _generate(served: Served, request: Request, exchange: Exchange) -> Non
     if (refusal := _wrong_name(served, asked)) is not None:
         await give(exchange, refusal)
         return
-    if request.path == _EMBEDS:
-        await give(exchange, _embeddings(served, asked))
+    if request.path in _READS:
+        read = pooling.answer(served.launch, request.path, _name(served, asked), asked)
+        await give(exchange, read or _refusal(served, 400, "BadRequestError", "documents", "there is nothing to rate"))
         return
     generation = read_generation(
         asked, shape=_GENERATES[request.path], name=_name(served, asked), launch=served.launch, at=served.now
@@ -216,15 +227,15 @@ async def _generate(served: Served, request: Request, exchange: Exchange) -> Non
 
 def _name(served: Served, asked: dict[str, Any]) -> str:
     given = asked.get("model")
-    return given if isinstance(given, str) and given in served.names else served.names[0]
+    return given if isinstance(given, str) and given in served.all_names else served.names[0]
 
 
 def _wrong_name(served: Served, asked: dict[str, Any]) -> Answer | None:
     """vLLM knows its names only; llama.cpp with one model does not look."""
     given = asked.get("model")
-    if served.launch.kind == "llama" or given is None or given in served.names:
+    if served.launch.kind == "llama" or given is None or given in served.all_names:
         return None
-    text = f"The model `{given}` does not exist. Valid aliases: {', '.join(served.names)}."
+    text = f"The model `{given}` does not exist. Valid aliases: {', '.join(served.all_names)}."
     return _refusal(served, 404, "NotFoundError", "model", text)
 
 
@@ -244,18 +255,6 @@ def _refusal(served: Served, status: int, kind: str, parameter: str, text: str) 
     if served.launch.kind == "llama":
         return in_json(status, {"error": {"message": text, "type": "invalid_request_error", "code": status}})
     return in_json(status, {"error": {"message": text, "type": kind, "param": parameter, "code": status}})
-
-
-def _embeddings(served: Served, asked: dict[str, Any]) -> Answer:
-    given = asked.get("input", "")
-    texts = given if isinstance(given, list) else [given]
-    data = [
-        {"object": "embedding", "index": at, "embedding": [1.0 / (1 + at + step) for step in range(_DIMENSIONS)]}
-        for at in range(len(texts))
-    ]
-    words = sum(len(str(text).split()) for text in texts)
-    usage = {"prompt_tokens": words, "total_tokens": words}
-    return in_json(200, {"object": "list", "data": data, "model": _name(served, asked), "usage": usage})
 
 
 Read = Callable[[Served], Answer]
