@@ -26,7 +26,7 @@ from controller.daemon.build import Daemon, Mode, Ports, Seams, Wiring, wire
 from controller.daemon.launches import fleet
 from controller.ids import SeededRandomness
 from controller.providers.fake.adapter import FakeProvider
-from controller.providers.reading import Prices
+from controller.providers.reading import Prices, Stock
 from controller.settings import Settings, load
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -91,6 +91,9 @@ class Account:
 
     async def read_prices(self) -> Prices:
         return await self._provider.read_prices()
+
+    async def read_stock(self, model: str) -> Stock:
+        return await self._provider.read_stock(model)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -60,9 +60,17 @@ def lines_of(panel: Panel, alias: str) -> list[Line]:
 def _of_empty_slots(panel: Panel, model: ModelPolicy, taken: int) -> Iterator[Line]:
     if taken < model.slots:
         yield _why_empty(panel, model)
+        yield from _shortage(panel, model)
     failure = panel.book.memory(model.alias).failure
     if failure is not None:
         yield Line(subject=failure.deployment, text=f"the last start that failed: {failure.reason}", since=failure.at)
+
+
+def _shortage(panel: Panel, model: ModelPolicy) -> Iterator[Line]:
+    found = panel.view.value.shortages.get(model.alias)
+    if found is not None and found.offers and found.believed(now=panel.clock.now()):
+        gone = ", ".join(offer for offer in model.offers if offer in found.offers)
+        yield Line(subject=model.alias, text=f"the provider says that none is left of: {gone}", since=found.at)
 
 
 def _why_empty(panel: Panel, model: ModelPolicy) -> Line:

@@ -16,6 +16,7 @@ from controller.core.inventory import Absences, Listing, Read
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime
+from controller.core.shortage import Shortage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,8 @@ class View:
     probes: Mapping[DeploymentId, Probed] = field(default_factory=dict)
     usd_per_hour: Mapping[str, Decimal] = field(default_factory=dict)
     """Price of one card by offer, as far as known."""
+    shortages: Mapping[str, Shortage] = field(default_factory=dict)
+    """By model, of which offers there was none left, and when."""
     interval: timedelta = timedelta(seconds=15)
     """The present rhythm of listings."""
 

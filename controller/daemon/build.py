@@ -261,7 +261,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     reaper = IdleReaper(store=store, view=view, stream_leases=leases, policy=policy, models=models)
     settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
     writer = EvidenceWriter(store=store, path=wiring.settings.places.evidence, blocking=wiring.seams.blocking)
-    rules = Rules(policy=policy, watched=wiring.fleet.watched, wanted=lambda: wants.any(now=clock.now()))
+    rules = Rules(policy=policy, watched=wiring.fleet.watched, wanted=lambda: wants.all(now=clock.now()))
     tasks: list[Informed] = [
         Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules),
         AccountGuard(store=store, view=view),

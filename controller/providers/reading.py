@@ -24,6 +24,15 @@ class Prices:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """Of which of a model's offers none is left, as the provider says; `problem` says why that is not known."""
+
+    none_left: frozenset[str]
+    observed_at: datetime
+    problem: str | None = None
+
+
 class Reading(Protocol):
     """The one eye's way to a provider. No method raises for what the provider does; each ends within its call limit."""
 
@@ -32,3 +41,7 @@ class Reading(Protocol):
     async def read_resource(self, key: ResourceKey) -> Read: ...
 
     async def read_prices(self) -> Prices: ...
+
+    async def read_stock(self, model: str) -> Stock:
+        """A hint, for as many cards as this model's machine has."""
+        ...

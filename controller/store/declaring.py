@@ -25,10 +25,12 @@ class StartOf:
     ceiling: Decimal
     """What an hour may cost at most."""
     holder: str
+    offer: str
+    """What to ask for first."""
 
 
 def declare(tx: Tx, name: DeploymentId, start: StartOf, *, policy: HostingPolicy) -> Planned:
-    """Put it on record, for the first offer. Raises Refusal, BudgetExhausted."""
+    """Put it on record, with its first create. Raises Refusal, BudgetExhausted."""
     model = start.model
     spec = DeploymentSpec(
         id=name,
@@ -47,5 +49,5 @@ def declare(tx: Tx, name: DeploymentId, start: StartOf, *, policy: HostingPolicy
         now=tx.now,
         clock_sound=tx.clock_sound,
     )
-    declaration = Declaration(wish=wish, offer=model.offers[0], ceiling=start.ceiling, holder=start.holder)
+    declaration = Declaration(wish=wish, offer=start.offer, ceiling=start.ceiling, holder=start.holder)
     return deployments.declare(tx, declaration, policy=policy)

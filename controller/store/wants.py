@@ -25,9 +25,9 @@ class Wants:
         at = self._asked.get(alias)
         return at is not None and now - at <= LASTS
 
-    def any(self, *, now: datetime) -> bool:
-        """Is anything wanted?"""
-        return any(self.wanted(alias, now=now) for alias in self._asked)
+    def all(self, *, now: datetime) -> frozenset[str]:
+        """Everything that is wanted."""
+        return frozenset(alias for alias in self._asked if self.wanted(alias, now=now))
 
     def satisfied(self, alias: str, *, before: datetime | None = None) -> None:
         """Forget what was asked; with `before`, only what was asked until then."""

@@ -90,16 +90,16 @@ class Executor:
 
     # Creates
 
-    def start(self, planned: Planned, model: ModelPolicy) -> None:
+    def start(self, planned: Planned, model: ModelPolicy, *, skip: "Skip | None" = None) -> None:
         """Send the creates of one declared deployment, offer after offer, in the background."""
         if self._group is not None and not self._shut:
-            call = partial(contained, partial(self._round, planned, model), name="create")
+            call = partial(contained, partial(self._round, planned, model, skip or _none), name="create")
             self._group.start_soon(call, name=f"create {planned.record.id}")
 
-    async def _round(self, planned: Planned, model: ModelPolicy) -> None:
+    async def _round(self, planned: Planned, model: ModelPolicy, skip: "Skip") -> None:
         """Ask for each offer in order until one is made or nothing can be said for certain (RP-16)."""
         try:
-            await self._try_offers(planned, model)
+            await self._try_offers(planned, model, skip)
         except (Refusal, Stale) as refused:
             log.info("start_dropped", deployment=planned.record.id, why=str(refused))
             await self._recorded(lambda tx: _cancel_if_declared(tx, planned.record))
@@ -107,16 +107,17 @@ class Executor:
             log.error("start_not_recorded", deployment=planned.record.id, error=str(problem))
             await self._recorded(lambda tx: _cancel_if_declared(tx, planned.record))
 
-    async def _try_offers(self, planned: Planned, model: ModelPolicy) -> None:
-        remaining = list(model.offers[model.offers.index(planned.create.offer) + 1 :])
+    async def _try_offers(self, planned: Planned, model: ModelPolicy, skip: "Skip") -> None:
+        remaining = iter(model.offers[model.offers.index(planned.create.offer) + 1 :])
         while True:
             outcome = await self._create(planned)
             if not isinstance(outcome, CreateRejected) or outcome.what is not RejectedFor.OFFER:
                 return
-            if not remaining or self._shut:
+            following = next((offer for offer in remaining if not skip(offer)), None)
+            if following is None or self._shut:
                 await self._end_round(planned.record, outcome)
                 return
-            planned = await self._plan_next(planned.record, remaining.pop(0))
+            planned = await self._plan_next(planned.record, following)
 
     async def _end_round(self, record: Record, outcome: CreateRejected) -> None:
         await self._recorded(lambda tx: _end_round(tx, record, outcome, self._means.policy))
@@ -228,6 +229,16 @@ class Executor:
                 return
             else:
                 return
+
+
+class Skip(Protocol):
+    """Is this offer not worth a call at this moment?"""
+
+    def __call__(self, offer: str) -> bool: ...
+
+
+def _none(offer: str) -> bool:
+    return False
 
 
 class Work(Protocol):

@@ -15,7 +15,7 @@ import anyio
 
 from controller.clock import Clock
 from controller.core.book import Book
-from controller.core.deployment import Record, SeenResource
+from controller.core.deployment import CreateAnswer, Record, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope
 from controller.core.inventory import Absences, Listing, Present, follow
 from controller.core.lifecycle import Phase
@@ -23,6 +23,7 @@ from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime
 from controller.core.runtime import follow as follow_scrapes
+from controller.core.shortage import Shortage
 from controller.core.view import Probed, View
 from controller.providers.reading import Reading
 from controller.store.store import Store
@@ -36,6 +37,8 @@ AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 LIST_GAP_LEAST: Final = timedelta(seconds=1)
 PRICES_FRESH: Final = timedelta(minutes=10)
 PRICES_RETRY: Final = timedelta(seconds=60)
+STOCK_FRESH: Final = timedelta(seconds=30)
+"""While somebody waits: half of what a hint is believed for."""
 
 
 class Prober(Protocol):
@@ -55,7 +58,7 @@ class Observer:
     """Looks, and publishes a new `View`."""
 
     name = "observer"
-    looks_at = Looks(book=("owner", "records", "obligations", "sightings"))
+    looks_at = Looks(book=("owner", "records", "creates", "obligations", "memories", "sightings"))
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Observer:
         self._fast_until = clock.now() + rules.policy.listing_fast_for
         self._listed_at: datetime | None = None
         self._priced_at: datetime | None = None
+        self._stock_at: dict[str, datetime] = {}
         self._resumed_at = store.clock.resumed_at
         self.period = max(rules.policy.listing_idle, timedelta(seconds=60)) + rules.policy.call_limit
 
@@ -87,6 +91,7 @@ class Observer:
             looks.append(partial(self._list, book))
         if self._prices_due(now):
             looks.append(self._read_prices)
+        looks += [partial(self._read_stock, model) for model in self._scarce(book) if now >= self._stock_due(model)]
         looks += [partial(self._probe, record, seen) for record, seen in self._to_probe(book, now)]
         if len(looks) == 1:
             await looks[0]()
@@ -129,7 +134,7 @@ class Observer:
         answered = [duty.stop_ended_at for duty in book.owed() if duty.stop_ended_at is not None]
         if any(at >= listing.began_at for at in answered):
             return True
-        return self._rules.wanted() and not self._view.value.fresh(self._rules.policy, now=self._clock.now())
+        return bool(self._rules.wanted()) and not self._view.value.fresh(self._rules.policy, now=self._clock.now())
 
     async def _list(self, book: Book) -> None:
         """List once. Only what was on record before the listing began can be missing from it."""
@@ -264,8 +269,28 @@ class Observer:
         if prices.problem is None:
             self._publish(usd_per_hour=dict(prices.usd_per_hour))
 
+    # Stock
+
+    def _scarce(self, book: Book) -> list[str]:
+        """The models that are asked for now and of which an offer was refused: only then a hint is worth a call."""
+        refused = {create.deployment for create in book.creates.values() if create.answer is CreateAnswer.REJECTED}
+        asked = {record.model for record in book.live() if record.phase is Phase.DECLARED and record.id in refused}
+        waited_for = {model for model in self._rules.wanted() if book.memory(model).next_round_at is not None}
+        return sorted((asked | waited_for) & self._rules.watched.keys())
+
+    def _stock_due(self, model: str) -> datetime:
+        at = self._stock_at.get(model)
+        return AT_ONCE if at is None else at + STOCK_FRESH
+
+    async def _read_stock(self, model: str) -> None:
+        self._stock_at[model] = self._clock.now()
+        stock = await self._reading.read_stock(model)
+        if stock.problem is None:
+            shortage = Shortage(offers=stock.none_left, at=stock.observed_at)
+            self._publish(shortages={**self._view.value.shortages, model: shortage})
+
     def _next_look(self, book: Book) -> datetime:
-        due = [self._listing_due(book)]
+        due = [self._listing_due(book), *(self._stock_due(model) for model in self._scarce(book))]
         if self._priced_at is not None:
             due.append(self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY))
         return min(due + [self._probe_due(record) for record, _ in self._reachable(book)])
@@ -290,7 +315,7 @@ class Rules:
 
 
 class Wanted(Protocol):
-    def __call__(self) -> bool: ...
+    def __call__(self) -> frozenset[str]: ...
 
 
 def rekeyed(listing: Listing, book: Book) -> Listing:

@@ -25,6 +25,7 @@ from controller.core.obligation import Obligation
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.readiness import Assessment, assess, cold_start
+from controller.core.shortage import none_left, worth_asking
 from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
@@ -72,7 +73,7 @@ class Reconciler:
             "account",
             "matching_since",
         ),
-        view=("listing", "completed", "judged", "absences", "reads", "probes", "usd_per_hour", "interval"),
+        view=("listing", "completed", "judged", "absences", "reads", "probes", "usd_per_hour", "shortages", "interval"),
     )
 
     def __init__(
@@ -299,7 +300,7 @@ class Reconciler:
             log.info("start_dropped", model=model.alias, why=str(dropped))
             return None
         self.refusals.pop(model.alias, None)
-        self._executor.start(planned, model)
+        self._executor.start(planned, model, skip=partial(self._none_left, model))
         return None
 
     async def _declare(self, model: ModelPolicy, slot: int) -> deployments.Planned:
@@ -307,10 +308,16 @@ class Reconciler:
         most = ceiling(model, self._view.value.usd_per_hour)
         if most is None:
             raise Stale("no price is known any more")
-        start_of = declaring.StartOf(model=model, slot=slot, ceiling=most, holder=self._charter.holder)
+        offer = next((offer for offer in model.offers if not self._none_left(model, offer)), model.offers[0])
+        start_of = declaring.StartOf(model=model, slot=slot, ceiling=most, holder=self._charter.holder, offer=offer)
         name = deployment_id(self._charter.randomness, model.alias)
         policy = self._charter.policy
         return await self._store.write(lambda tx: declaring.declare(tx, name, start_of, policy=policy))
+
+    def _none_left(self, model: ModelPolicy, offer: str) -> bool:
+        """Is it said that there is none of this, and of another one there may be?"""
+        shortage, now = self._view.value.shortages.get(model.alias), self._clock.now()
+        return bool(worth_asking(model.offers, shortage, now=now)) and none_left(offer, shortage, now=now)
 
     def _surroundings(self) -> start.Surroundings:
         return start.Surroundings(

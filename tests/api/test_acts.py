@@ -57,7 +57,7 @@ async def test_a_second_stop_puts_nothing_off(house: World) -> None:
 async def test_a_stop_forgets_that_the_model_was_wanted(house: World) -> None:
     await house.operator.post("/v1/models/qwen/start")
     assert (await house.operator.post("/v1/models/qwen/stop"))["obligations"] == []
-    assert not house.panel.wants.any(now=house.clock.now())
+    assert not house.panel.wants.all(now=house.clock.now())
 
 
 async def test_what_was_never_sent_is_cancelled_and_its_obligation_is_over(house: World) -> None:

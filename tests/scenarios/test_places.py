@@ -58,9 +58,30 @@ def test_where_no_volume_has_a_machine_beside_it_one_fetches_the_weights_elsewhe
             pod = await served(world, box)
         assert (pod.place, pod.mounts, pod.disk) == ("EU-NL-1", {}, 80)
         assert "HF_HOME" not in pod.env
-        assert asked_for(world) == [BESIDE_1, f"{A40} @ US-TX-3", BESIDE_2, f"{A40} @ US-KS-2", L40S]
+        in_order = [BESIDE_1, f"{A40} @ US-TX-3", BESIDE_2, f"{A40} @ US-KS-2", L40S]
+        asked = asked_for(world)
+        assert (asked[0], asked[-1], asked) == (BESIDE_1, L40S, [offer for offer in in_order if offer in asked])
+        assert len(asked) < len(in_order)  # after a refusal the catalog was asked, and said where none is left
 
     scenario(play, sold_out=EVERY)
+
+
+def test_with_everything_sold_out_all_is_asked_for_and_told_and_the_first_that_comes_back_is_taken() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", extra=VOLUMES)
+        async with world.box() as box:
+            waiting = world.soon(box.chat(world))
+            await world.at(29)
+            asked = asked_for(world)
+            told = (await box.operators.get("/v1/models/m1/explain"))["lines"]
+            world.emulator.change_settings({"sold_out": {}, "stock": {L40S: "NONE"}})
+            await world.until(lambda: waiting.done, within=300)
+            assert waiting.got.status == 200
+        assert len(asked) == 6
+        assert any("none is left of" in line["text"] and BESIDE_2 in line["text"] for line in told)
+        assert asked_for(world)[-1] == f"{A40} @ US-KS-2"
+
+    scenario(play, sold_out=EVERY, stock={L40S: "NONE", A40: "NONE"})
 
 
 def test_evidence_and_explain_say_which_place_was_taken() -> None:

@@ -23,7 +23,7 @@ def test_asking_again_renews_it() -> None:
 
 def test_nobody_asked_for_another_model() -> None:
     assert not asked().wanted("other", now=T0)
-    assert (asked().any(now=T0), Wants().any(now=T0)) == (True, False)
+    assert (asked().all(now=T0), Wants().all(now=T0)) == (frozenset({"qwen"}), frozenset[str]())
 
 
 def test_a_satisfied_wish_is_forgotten_and_a_younger_one_is_not() -> None:

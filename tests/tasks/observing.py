@@ -11,7 +11,7 @@ from controller.core.deployment import Record
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing, Read
 from controller.providers.fake.adapter import FakeProvider
-from controller.providers.reading import Prices
+from controller.providers.reading import Prices, Stock
 from controller.supervision import Pulse, Runner, Wake, keep_running
 from controller.tasks.observer import Observer
 from tests.tasks.world import Bench
@@ -46,6 +46,9 @@ class Port:
 
     async def read_prices(self) -> Prices:
         return await self._provider.read_prices()
+
+    async def read_stock(self, model: str) -> Stock:
+        return await self._provider.read_stock(model)
 
 
 def key_of(record: Record) -> ResourceKey:

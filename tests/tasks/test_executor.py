@@ -65,6 +65,29 @@ async def test_offers_are_asked_for_in_order_and_each_has_a_duty_of_its_own(benc
 
 
 @on_bench
+async def test_an_offer_that_is_to_be_skipped_is_not_asked_for(bench: Bench) -> None:
+    bench.model, port = replace(bench.model, offers=("L40S", "A40", "B200")), Port(bench)
+    bench.provider.script.creates.append(Made.NO_CAPACITY)
+    executor = await bench.executor(writing=port)
+    executor.start(await bench.plan(), bench.model, skip=lambda offer: offer == "A40")
+    await bench.settle()
+    assert port.created == ["L40S", "B200"]
+
+
+@on_bench
+async def test_with_nothing_left_but_what_is_to_be_skipped_the_round_ends(bench: Bench) -> None:
+    port = Port(bench)
+    bench.provider.script.creates.append(Made.NO_CAPACITY)
+    (await bench.executor(writing=port)).start(await bench.plan(), bench.model, skip=lambda offer: True)
+    await bench.settle()
+    assert (port.created, bench.record().phase, bench.store.book.memory("qwen").rounds) == (
+        ["L40S"],
+        Phase.CANCELLED,
+        1,
+    )
+
+
+@on_bench
 async def test_the_next_offer_is_asked_for_only_after_the_former_duty_is_void(bench: Bench) -> None:
     port, open_duties = Port(bench), []
     bench.provider.script.creates.append(Made.NO_CAPACITY)

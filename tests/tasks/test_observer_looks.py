@@ -1,6 +1,7 @@
 """Does each look keep, read, probe and price what it should, and no more?"""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -9,13 +10,16 @@ import anyio
 import pytest
 
 from controller.core.book import Book
-from controller.core.deployment import ProviderState
+from controller.core.deployment import CreateAnswer, ProviderState
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Present
 from controller.core.readiness import Verdict
 from controller.core.runtime import Scrape
+from controller.core.shortage import Shortage
 from controller.providers.fake.adapter import Looked
-from controller.providers.reading import Prices
+from controller.providers.reading import Prices, Stock
+from controller.store import deployments
+from controller.store.transaction import Tx
 from tests.tasks.observing import Port, key_of, watch
 from tests.tasks.world import Bench, on_bench
 
@@ -238,6 +242,65 @@ async def test_prices_that_cannot_be_read_leave_the_known_ones(bench: Bench) -> 
     await bench.look()
     await bench.observer(reading=Failing(bench.provider)).run_pass()
     assert bench.view.value.usd_per_hour == {"L40S": Decimal(1)}
+
+
+# Stock
+
+
+def rounds(bench: Bench, refused: int) -> Callable[[Tx], object]:
+    until = bench.clock.now() + timedelta(seconds=30)
+    memory = bench.store.book.memory("qwen")
+    return lambda tx: tx.put_memory(replace(memory, rounds=refused, next_round_at=until if refused else None))
+
+
+@on_bench
+async def test_stock_is_asked_for_only_while_what_somebody_waits_for_is_refused(bench: Bench) -> None:
+    watch(bench, bench.observer())
+    bench.wants.ask("qwen", now=bench.clock.now())
+    await bench.move(35)
+    assert bench.provider.calls["stock"] == 0
+    bench.provider.sold_out = {"L40S"}
+    await bench.store.write(rounds(bench, 1))
+    await bench.move(1)
+    assert bench.view.value.shortages["qwen"].offers == {"L40S"}
+    await bench.move(20)  # the wish is forgotten after a minute
+    assert bench.provider.calls["stock"] == 1
+
+
+@on_bench
+async def test_while_somebody_waits_stock_is_asked_for_every_thirty_seconds(bench: Bench) -> None:
+    watch(bench, bench.observer())
+    await bench.store.write(rounds(bench, 1))
+    for _ in range(6):
+        bench.wants.ask("qwen", now=bench.clock.now())
+        await bench.move(20)
+    assert bench.provider.calls["stock"] == 4
+
+
+@on_bench
+async def test_stock_is_asked_for_in_the_middle_of_a_round_once_an_offer_was_refused(bench: Bench) -> None:
+    planned = await bench.plan()
+    await bench.observer().run_pass()
+    assert bench.provider.calls["stock"] == 0
+    await bench.store.write(
+        lambda tx: deployments.record_refused(tx, planned.create, CreateAnswer.REJECTED, detail="none")
+    )
+    await bench.observer().run_pass()
+    assert bench.provider.calls["stock"] == 1
+
+
+@on_bench
+async def test_stock_that_cannot_be_read_leaves_the_known_one_to_age(bench: Bench) -> None:
+    class Failing(Port):
+        async def read_stock(self, model: str) -> Stock:
+            return Stock(none_left=frozenset(), observed_at=bench.clock.now(), problem="scripted")
+
+    known = Shortage(offers=frozenset({"L40S"}), at=bench.clock.now())
+    bench.view.publish(replace(bench.view.value, shortages={"qwen": known}))
+    bench.wants.ask("qwen", now=bench.clock.now())
+    await bench.store.write(rounds(bench, 1))
+    await bench.observer(reading=Failing(bench.provider)).run_pass()
+    assert bench.view.value.shortages == {"qwen": known}
 
 
 # Bounds

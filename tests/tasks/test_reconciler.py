@@ -9,7 +9,8 @@ import pytest
 
 from controller.core.errors import Code
 from controller.core.evidence import StopReason
-from controller.providers.fake.adapter import Looked
+from controller.core.shortage import Shortage
+from controller.providers.fake.adapter import Looked, Made
 from controller.store import holds
 from controller.store.transaction import Tx
 from tests.tasks.reconciling import asked, creates, passed, reconciler, refusal
@@ -155,6 +156,40 @@ async def test_the_dearest_declared_price_is_the_ceiling(bench: Bench) -> None:
     assert held_money.ceiling_micros_per_hour == 2_000_000
 
 
+def said_gone(bench: Bench, *offers: str) -> None:
+    shortage = Shortage(offers=frozenset(offers), at=bench.clock.now())
+    bench.view.publish(replace(bench.view.value, shortages={"qwen": shortage}))
+
+
+def offered(bench: Bench) -> list[str]:
+    return [create.offer for create in bench.store.book.creates.values()]
+
+
+@pytest.mark.parametrize(
+    ("gone", "asked_for"),
+    [((), ["L40S", "A40"]), (("A40",), ["L40S"]), (("L40S",), ["A40"]), (("L40S", "A40"), ["L40S", "A40"])],
+)
+@on_bench
+async def test_what_is_said_to_be_sold_out_is_skipped_unless_that_is_everything(
+    bench: Bench, gone: tuple[str, ...], asked_for: list[str]
+) -> None:
+    bench.provider.script.creates += [Made.NO_CAPACITY] * 2
+    task = await reconciler(bench)
+    said_gone(bench, *gone)
+    await asked(bench, task)
+    assert offered(bench) == asked_for
+
+
+@on_bench
+async def test_what_was_sold_out_more_than_a_minute_ago_is_asked_for_again(bench: Bench) -> None:
+    task = await reconciler(bench)
+    said_gone(bench, "L40S")
+    await bench.move(60.001)
+    await bench.look()
+    await asked(bench, task)
+    assert offered(bench) == ["L40S"]
+
+
 @on_bench
 async def test_a_changed_config_ends_a_hold(bench: Bench) -> None:
     await blocked(bench)
@@ -225,8 +260,8 @@ async def test_a_failed_start_is_started_again_by_a_newer_wish_only(bench: Bench
     (record,) = bench.store.book.live("qwen")
     await bench.require_stop(record, StopReason.STARTUP_DEADLINE)
     await passed(bench, task)
-    assert not bench.wants.any(now=bench.clock.now())
+    assert not bench.wants.all(now=bench.clock.now())
     await bench.move(1)
     bench.wants.ask("qwen", now=bench.clock.now())
     await passed(bench, task)
-    assert bench.wants.any(now=bench.clock.now())
+    assert bench.wants.all(now=bench.clock.now())

@@ -163,7 +163,7 @@ class Bench:
             "rules": Rules(
                 policy=self.policy,
                 watched={"qwen": Watched(server="vllm", secret_reference=None, credential=None)},
-                wanted=lambda: self.wants.any(now=self.clock.now()),
+                wanted=lambda: self.wants.all(now=self.clock.now()),
             ),
         }
         return Observer(**parts | changes)

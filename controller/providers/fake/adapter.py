@@ -17,7 +17,7 @@ from controller.clock import Clock
 from controller.core.deployment import ProviderState, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
-from controller.providers.reading import Prices
+from controller.providers.reading import Prices, Stock
 from controller.providers.writing import (
     CreateAccepted,
     CreateNotSent,
@@ -109,6 +109,7 @@ class FakeProvider:
         self.list_lag = list_lag
         """How long a new resource is missing from listings, and an ended one still in them."""
         self.prices: dict[str, Decimal] = {}
+        self.sold_out: set[str] = set()
         self.calls: Counter[str] = Counter()
         """By kind: create, stop, list, read, prices."""
         self.on_create: Callable[[Order], None] = lambda _: None
@@ -226,3 +227,7 @@ class FakeProvider:
     async def read_prices(self) -> Prices:
         self.calls["prices"] += 1
         return Prices(usd_per_hour=dict(self.prices), observed_at=self._clock.now())
+
+    async def read_stock(self, model: str) -> Stock:
+        self.calls["stock"] += 1
+        return Stock(none_left=frozenset(self.sold_out), observed_at=self._clock.now())

@@ -19,10 +19,10 @@ from controller.core.deployment import ProviderState
 from controller.core.identity import ResourceKey, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
 from controller.providers.errors import BadOrder, HeldBack, ProviderError
-from controller.providers.reading import Prices
+from controller.providers.reading import Prices, Stock
 from controller.providers.runpod import document, wire
 from controller.providers.runpod.account import Account, Kind, wait_asked
-from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, prices_in
+from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, none_left_in, prices_in, stock_path
 from controller.providers.runpod.order import Ordered, RunpodModel, create_body, declared, difference, resource_name
 from controller.providers.writing import (
     CreateAccepted,
@@ -68,6 +68,7 @@ class RunpodReading:
         self._clock = account.clock
         self._reader = wire.Reader(namespace)
         models = tuple(models)
+        self._models = {model.alias: model for model in models}
         self._wanted = clouds_wanted(models)
         self._cards = {offer: machine.gpu for model in models for offer, machine in model.machines().items()}
 
@@ -136,6 +137,21 @@ class RunpodReading:
         except (ProviderError, TransportError) as error:
             problem = str(error)
         return Prices(usd_per_hour={}, observed_at=self._clock.now(), problem=problem)
+
+    async def read_stock(self, model: str) -> Stock:
+        try:
+            found = await self._none_left(self._models[model])
+        except (ProviderError, TransportError) as error:
+            found = document.Unreadable(what=str(error))
+        problem = found.what if isinstance(found, document.Unreadable) else None
+        none_left = frozenset[str]() if isinstance(found, document.Unreadable) else found
+        return Stock(none_left=none_left, observed_at=self._clock.now(), problem=problem)
+
+    async def _none_left(self, model: RunpodModel) -> frozenset[str] | document.Unreadable:
+        answer = await self._account.call(Kind.READ, "GET", stock_path(cloud=model.cloud, cards=model.gpu_count))
+        if answer.code != 200:
+            return document.Unreadable(what=_words(self._account, answer))
+        return none_left_in(answer.body, model.machines())
 
 
 class _Walk:

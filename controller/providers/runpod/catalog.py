@@ -1,19 +1,21 @@
-"""What does a card of each type cost now?
+"""What does a card of each type cost now, and of what is none left?
 
 From the public catalog, for one card an hour. A price that is missing, zero or odd is left out: without a known price
 nothing is created. Where models that want different clouds share a type, the dearer price stands, since ceilings
 follow from it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from controller.providers.runpod.document import Unreadable, document
-from controller.providers.runpod.order import Cloud, RunpodModel
+from controller.providers.runpod.order import Cloud, Machine, RunpodModel
 from controller.providers.runpod.wire import usd
 
 CATALOG_PATH: Final = "/catalog/gpus"
+NONE: Final = "NONE"
 
 
 def clouds_wanted(models: Iterable[RunpodModel]) -> dict[str, frozenset[Cloud]]:
@@ -36,6 +38,40 @@ def prices_in(body: bytes, *, wanted: Mapping[str, frozenset[Cloud]]) -> dict[st
         if isinstance(gpu, str) and (price := _dearest(entry, wanted.get(gpu, frozenset({Cloud.SECURE})))):
             prices[gpu] = price
     return prices
+
+
+def stock_path(*, cloud: Cloud, cards: int) -> str:
+    """Stock differs by the number of cards that a machine must have (PF-7)."""
+    return f"{CATALOG_PATH}?{urlencode({'include': 'AVAILABILITY', 'product': 'POD', 'cloud': cloud, 'count': cards})}"
+
+
+def none_left_in(body: bytes, machines: Mapping[str, Machine]) -> frozenset[str] | Unreadable:
+    """Of which of these offers the catalog says that there are none; what it does not say is not none."""
+    catalog = document(body)
+    if not isinstance(catalog, dict) or not isinstance(catalog.get("gpus"), list):
+        return Unreadable(what="the answer has no list of GPU types")
+    shown = _by_id(catalog["gpus"])
+    return frozenset(
+        offer
+        for offer, machine in machines.items()
+        if machine.gpu in shown and all(word == NONE for word in levels(shown[machine.gpu], machine.data_center_ids))
+    )
+
+
+def levels(entry: Mapping[str, Any], places: Collection[str]) -> list[Any]:
+    """The catalog's words for its stock of one type: everywhere, or in each of these data centres. One that is not
+    shown has none."""
+    if not places:
+        return [entry.get("availability")]
+    shown = entry.get("dataCenters")
+    if not isinstance(shown, list):
+        return [None]
+    found = _by_id(shown)
+    return [found[place].get("availability") if place in found else NONE for place in places]
+
+
+def _by_id(entries: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
+    return {entry["id"]: entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)}
 
 
 def _dearest(entry: Mapping[str, Any], clouds: frozenset[Cloud]) -> Decimal | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from controller.core.identity import ResourceKey
 from controller.providers.errors import HeldBack
@@ -17,7 +17,7 @@ from controller.providers.inspecting import Failed, Funds, Offer, Offers, Stock,
 from controller.providers.runpod import wire
 from controller.providers.runpod.account import Account, Kind
 from controller.providers.runpod.adapter import PODS_PATH, resource_path
-from controller.providers.runpod.catalog import CATALOG_PATH
+from controller.providers.runpod.catalog import CATALOG_PATH, levels, stock_path
 from controller.providers.runpod.document import document
 from controller.providers.runpod.order import Cloud
 from controller.transport import Answer, TransportError
@@ -89,8 +89,7 @@ class RunpodInspection:
 
     async def read_offers(self, alias: str) -> Offers | Failed:
         need = self._needs[alias]
-        query = {"include": "AVAILABILITY", "product": "POD", "cloud": need.cloud.value, "count": need.cards}
-        answer = await self._asked(f"{CATALOG_PATH}?{urlencode(query)}")
+        answer = await self._asked(stock_path(cloud=need.cloud, cards=need.cards))
         if isinstance(answer, Failed):
             return answer
         entries = _list_in(answer, "gpus")
@@ -149,14 +148,11 @@ def _offer(entry: Mapping[str, Any], need: Need) -> Offer:
 
 def _stock(entry: Mapping[str, Any], places: tuple[str, ...]) -> Stock | None:
     """Of all data centres, or the best of those that the model names."""
-    if not places:
-        return _level(entry.get("availability"))
-    shown = entry.get("dataCenters")
-    if not isinstance(shown, list):
-        return None
-    named = [place for place in shown if isinstance(place, dict) and place.get("id") in places]
-    found = [level for place in named if (level := _level(place.get("availability"))) is not None]
-    return max(found, key=list(Stock).index, default=Stock.NONE if not named else None)
+    words = levels(entry, places)
+    found = [level for word in words if (level := _level(word)) is not None]
+    best = max(found, key=list(Stock).index, default=None)
+    # A word that nobody knows may mean that there are some.
+    return None if best is Stock.NONE and len(found) < len(words) else best
 
 
 def _level(word: Any) -> Stock | None:

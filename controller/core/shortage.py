@@ -1,0 +1,32 @@
+"""Which declared offers are not worth asking for now?
+
+What the provider says is in stock is a hint of a moment: it only ever leaves out an offer of which it says that none is
+left, for a minute at most, and it changes no order. Where none is said to be left of anything, everything is asked for
+all the same, as the word of a catalog is no refusal (RP-17, PF-1). A refusal after it said yes is normal.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+BELIEVED_FOR: Final = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """Of one model's offers, those of which none was left when that was asked."""
+
+    offers: frozenset[str]
+    at: datetime
+
+    def believed(self, *, now: datetime) -> bool:
+        return now <= self.at + BELIEVED_FOR
+
+
+def none_left(offer: str, shortage: Shortage | None, *, now: datetime) -> bool:
+    return shortage is not None and offer in shortage.offers and shortage.believed(now=now)
+
+
+def worth_asking(offers: tuple[str, ...], shortage: Shortage | None, *, now: datetime) -> tuple[str, ...]:
+    """In their order; empty where none is said to be left of any."""
+    return tuple(offer for offer in offers if not none_left(offer, shortage, now=now))

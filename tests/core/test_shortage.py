@@ -1,0 +1,34 @@
+"""Which declared offers are not worth asking for now?"""
+
+from datetime import timedelta
+
+import pytest
+
+from controller.core.shortage import Shortage, none_left, worth_asking
+from tests.core.samples import MS, T0
+
+OFFERS = ("A", "B", "C")
+MINUTE = timedelta(seconds=60)
+
+
+def short(*offers: str) -> Shortage:
+    return Shortage(offers=frozenset(offers), at=T0)
+
+
+@pytest.mark.parametrize(
+    ("gone", "left"), [((), OFFERS), (("A",), ("B", "C")), (("B",), ("A", "C")), (OFFERS, ()), (("X",), OFFERS)]
+)
+def test_an_offer_of_which_none_is_left_is_left_out_and_no_order_is_changed(
+    gone: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    assert worth_asking(OFFERS, short(*gone), now=T0) == left
+
+
+def test_none_is_believed_for_a_minute_and_not_a_millisecond_longer() -> None:
+    assert none_left("A", short("A"), now=T0 + MINUTE)
+    assert not none_left("A", short("A"), now=T0 + MINUTE + MS)
+    assert worth_asking(OFFERS, short("A"), now=T0 + MINUTE + MS) == OFFERS
+
+
+def test_what_nobody_asked_about_is_worth_asking_for() -> None:
+    assert worth_asking(OFFERS, None, now=T0) == OFFERS
