@@ -47,7 +47,8 @@ async def test_a_deleted_pod_bills_on_where_deletion_does_not_stop_billing() -> 
 
 async def test_an_empty_account_ends_pods_at_the_moment_it_is_empty() -> None:
     world = World(prices={"NVIDIA A40": 3.6}, balance=5.0)
-    kept = await world.create(disk=1, mounts={"network": [{"volumeId": "v", "path": "/w"}]})
+    volume = world.emulator.put_volume({"name": "weights", "size": 10, "dataCenter": "EU-SE-1"})
+    kept = await world.create(disk=1, mounts={"network": [{"volumeId": volume, "path": "/w"}]})
     gone = world.emulator.put_pod({"disk": 1})
     world.now += 10_000
     assert world.truth_of(gone)["deleted_at"] == pytest.approx(START + 2500, abs=5)

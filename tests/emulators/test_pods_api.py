@@ -281,3 +281,40 @@ async def test_a_key_of_another_account_shows_and_makes_that_account_s_pods() ->
     theirs = await world.create()
     world.client.headers["authorization"] = "Bearer account-key"
     assert (await world.listed(), world.truth_of(theirs)["account"]) == ([pod], "other")
+
+
+async def test_a_member_of_a_cluster_is_listed_on_request_only_and_cannot_be_changed_by_itself() -> None:
+    world = World()
+    member = world.emulator.put_pod({"cluster": {"id": "c1", "rank": 0}})
+    assert await world.listed() == []
+    (shown,) = (await world.client.get("/v2/pods?includeClusterPods=true")).json()["pods"]
+    assert (shown["id"], shown["cluster"]) == (member, {"id": "c1", "rank": 0})
+    for refused in (
+        await world.client.delete(f"/v2/pods/{member}"),
+        await world.client.patch(f"/v2/pods/{member}", json={"name": "x"}),
+        await world.client.post(f"/v2/pods/{member}/action", json={"action": "terminate"}),
+    ):
+        assert (refused.status_code, refused.json()["detail"]) == (409, "pod belongs to cluster c1")
+    assert world.truth_of(member)["deleted_at"] is None
+
+
+async def test_data_centers_are_filtered_by_all_that_is_asked() -> None:
+    world = World()
+
+    async def found(query: str) -> list[str]:
+        answer = await world.client.get(f"/v2/catalog/datacenters?{query}")
+        return [place["id"] for place in answer.json()["dataCenters"]]
+
+    assert await found("regions=EUROPE&globalNetwork=true") == ["EU-RO-1"]
+    assert await found("networkVolumeTypes=STANDARD,HIGH_PERFORMANCE") == []
+    assert await found("compliance=SOC_2_TYPE_2") == await found("")
+
+
+async def test_cpu_flavors_are_listed_and_an_unknown_one_is_refused() -> None:
+    world = World()
+    cpus = (await world.client.get("/v2/catalog/cpus?include=AVAILABILITY&product=POD")).json()["cpus"]
+    assert {cpu["availability"] for cpu in cpus} == {"HIGH"}
+    assert (await world.client.get(f"/v2/catalog/cpus/{cpus[0]['id']}")).json()["name"] == cpus[0]["name"]
+    assert (await world.client.get("/v2/catalog/cpus/none")).status_code == 404
+    body = {"name": "x", "image": "i:1", "cpu": {"id": "none", "vcpuCount": 2}}
+    assert (await world.client.post("/v2/pods", json=body)).status_code == 422

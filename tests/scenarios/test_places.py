@@ -15,6 +15,13 @@ BESIDE_2 = f"{L40S} @ US-KS-2"
 EVERY = {"US-TX-3": ["*"], "US-KS-2": ["*"]}
 
 
+def configure_volumes(world: World) -> None:
+    """One volume in each of two places, and a model that names both."""
+    for volume, place in (("vol1", "US-TX-3"), ("vol2", "US-KS-2")):
+        world.emulator.put_volume({"id": volume, "name": volume, "size": 100, "dataCenter": place})
+    world.configure("m1", extra=VOLUMES)
+
+
 async def served(world: World, box: Box) -> Any:
     """The machine that a first caller gets his answer from."""
     waiting = world.soon(box.chat(world))
@@ -40,7 +47,7 @@ def test_the_first_place_that_has_a_machine_is_taken_and_its_volume_with_it(
     sold_out: dict[str, list[str]], offer: str, volume: str, place: str
 ) -> None:
     async def play(world: World) -> None:
-        world.configure("m1", extra=VOLUMES)
+        configure_volumes(world)
         async with world.box() as box:
             pod = await served(world, box)
         assert (pod.place, pod.mounts) == (place, {"network": [{"volumeId": volume, "path": "/workspace"}]})
@@ -53,7 +60,7 @@ def test_the_first_place_that_has_a_machine_is_taken_and_its_volume_with_it(
 
 def test_where_no_volume_has_a_machine_beside_it_one_fetches_the_weights_elsewhere() -> None:
     async def play(world: World) -> None:
-        world.configure("m1", extra=VOLUMES)
+        configure_volumes(world)
         async with world.box() as box:
             pod = await served(world, box)
         assert (pod.place, pod.mounts, pod.disk) == ("EU-NL-1", {}, 80)
@@ -86,7 +93,7 @@ def test_with_everything_sold_out_all_is_asked_for_and_told_and_the_first_that_c
 
 def test_evidence_and_explain_say_which_place_was_taken() -> None:
     async def play(world: World) -> None:
-        world.configure("m1", extra=VOLUMES)
+        configure_volumes(world)
         async with world.box() as box:
             await served(world, box)
             lines = (await box.operators.get("/v1/models/m1/explain"))["lines"]
@@ -116,7 +123,7 @@ def test_what_is_made_otherwise_than_ordered_is_stopped_at_once_and_those_who_wa
     otherwise: dict[str, Any],
 ) -> None:
     async def play(world: World) -> None:
-        world.configure("m1", extra=VOLUMES)
+        configure_volumes(world)
         async with world.box() as box:
             waiting = world.soon(box.chat(world))
             await world.until(lambda: not world.alive() and world.deletes() != [], within=5)

@@ -1,13 +1,14 @@
-"""What do Runpod's billing records say about pods?
+"""What do Runpod's billing records say?
 
-One record per pod and bucket, exact to the second, for what each pod cost at each moment. The end of the record lags
-behind by as much as the settings say, and the last second is rounded up to their quantum; believing an unsettled
-bucket is the reader's mistake.
+About pods one record per pod and bucket, exact to the second, for what each pod cost at each moment; about network
+volumes the like; about all together one per bucket. The end of the record lags behind by as much as the settings say,
+and the last second is rounded up to their quantum; believing an unsettled bucket is the reader's mistake.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
@@ -16,6 +17,7 @@ from controller.emulators.exchange import Answer, in_json
 from controller.emulators.runpod.api_call import Ask
 from controller.emulators.runpod.bodies import Refused
 from controller.emulators.runpod.money import Span
+from controller.emulators.runpod.network_volumes import KINDS, Volume
 from controller.emulators.runpod.pods import Pod
 from controller.emulators.runpod.shown import in_rfc3339
 
@@ -24,30 +26,115 @@ _SIZES: Final = (*_FIXED, "month", "year")
 _MONDAY: Final = 4 * 86_400  # 1970-01-05, the first Monday
 _WINDOW_SECONDS: Final = 30 * 86_400
 _MOST_BUCKETS: Final = 10_000
-_AMOUNTS: Final = ("totalAmount", "gpuAmount", "cpuAmount", "diskAmount")
+_POD_AMOUNTS: Final = ("gpuAmount", "cpuAmount", "diskAmount")
+_VOLUME_AMOUNTS: Final = ("standardAmount", "highPerformanceAmount")
+_ALL_AMOUNTS: Final = (
+    "podGpuAmount",
+    "podCpuAmount",
+    "podDiskAmount",
+    "serverlessGpuAmount",
+    "serverlessCpuAmount",
+    "serverlessDiskAmount",
+    "serverlessFeeAmount",
+    "storageStandardAmount",
+    "storageHighPerformanceAmount",
+    "endpointAmount",
+    "clusterGpuAmount",
+    "clusterDiskAmount",
+    "clusterNetworkingAmount",
+)
+
+Record = dict[str, Any]
 
 
-def answer_billing(ask: Ask, _: str) -> Answer:
+def answer_pods(ask: Ask, _: str) -> Answer:
+    """One record per pod and bucket."""
+    window = _asked_window(ask)
+    records = _of_pods(ask, window)
+    named = {"podId": ask.request.parameters().get("podId")}
+    return _answered(
+        window, records, _POD_AMOUNTS, named, {"uniquePodCount": len({entry["podId"] for entry in records})}
+    )
+
+
+def answer_volumes(ask: Ask, _: str) -> Answer:
+    """One record per network volume and bucket."""
+    window = _asked_window(ask)
+    records = _of_volumes(ask, window)
+    named = {"networkVolumeId": ask.request.parameters().get("networkVolumeId")}
+    distinct = {"uniqueNetworkVolumeCount": len({entry["networkVolumeId"] for entry in records})}
+    return _answered(window, records, _VOLUME_AMOUNTS, named, distinct)
+
+
+def answer_all(ask: Ask, _: str) -> Answer:
+    """One record per bucket, for everything that the emulator bills: pods and their disks, network volumes."""
+    window = _asked_window(ask)
+    found: dict[str, Record] = {}
+    for kind, records in (("pod", _of_pods(ask, window)), ("storage", _of_volumes(ask, window))):
+        for record in records:
+            bucket = found.setdefault(record["startTime"], _empty_bucket(record))
+            bucket["totalAmount"] += record["totalAmount"]
+            for name in _POD_AMOUNTS if kind == "pod" else _VOLUME_AMOUNTS:
+                bucket[f"{kind}{name[0].upper()}{name[1:]}"] += record[name]
+    return _answered(window, [found[start] for start in sorted(found)], _ALL_AMOUNTS, {}, {})
+
+
+def _empty_bucket(record: Record) -> Record:
+    span = {"startTime": record["startTime"], "endTime": record["endTime"]}
+    return span | dict.fromkeys(("totalAmount", *_ALL_AMOUNTS), 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What a query asks for: the buckets' borders, and their size."""
+
+    size: str
+    edges: list[float]
+
+
+def _asked_window(ask: Ask) -> Window:
     query = ask.request.parameters()
     size = query.get("bucketSize", "day")
     if size not in _SIZES:
         listed = ", ".join(f"'{word}'" for word in _SIZES)
         raise Refused(422, "Request validation failed.", [f"bucketSize: value must be one of {listed}"])
-    edges = _edges(query, size, ask.now)
-    settled = ask.now - ask.emulator.settings.billing_delay_seconds
-    records = [
-        record
-        for pod in ask.emulator.pods.values()
-        if pod.account == ask.account and query.get("podId") in (None, pod.id)
-        for record in _records(pod, edges, settled, ask)
-    ]
+    return Window(size=size, edges=_edges(query, size, ask.now))
+
+
+def _answered(
+    window: Window, records: list[Record], amounts: tuple[str, ...], named: Record, distinct: Record
+) -> Answer:
     metadata = {
-        "query": _range(edges[0], edges[-1]) | {"bucketSize": size, "podId": query.get("podId")},
+        "query": _range(window.edges[0], window.edges[-1]) | {"bucketSize": window.size} | named,
         "recordCount": len(records),
-        "uniquePodCount": len({record["podId"] for record in records}),
-        "totals": {name: sum(record[name] for record in records) for name in _AMOUNTS},
+        **distinct,
+        "totals": {name: sum(record[name] for record in records) for name in ("totalAmount", *amounts)},
     }
     return in_json(200, {"records": records, "metadata": metadata})
+
+
+def _of_pods(ask: Ask, window: Window) -> list[Record]:
+    wanted = ask.request.parameters().get("podId")
+    return [
+        record
+        for pod in ask.emulator.pods.values()
+        if pod.account == ask.account and wanted in (None, pod.id)
+        for record in _pod_records(pod, window.edges, _settled(ask), ask)
+    ]
+
+
+def _of_volumes(ask: Ask, window: Window) -> list[Record]:
+    wanted = ask.request.parameters().get("networkVolumeId")
+    return [
+        record
+        for volume in ask.emulator.volumes.values()
+        if volume.account == ask.account and wanted in (None, volume.id)
+        for record in _volume_records(volume, window.edges, _settled(ask), ask)
+    ]
+
+
+def _settled(ask: Ask) -> float:
+    return ask.now - ask.emulator.settings.billing_delay_seconds
 
 
 def _edges(query: dict[str, str], size: str, now: float) -> list[float]:
@@ -100,7 +187,19 @@ def _next(edge: float, size: str) -> float:
     )
 
 
-def _records(pod: Pod, edges: list[float], settled: float, ask: Ask) -> list[dict[str, Any]]:
+def _volume_records(volume: Volume, edges: list[float], settled: float, ask: Ask) -> list[Record]:
+    found = []
+    spans = volume.meter.spans(ask.now)
+    for start, end in pairwise(edges):
+        cost = sum(_cost(span, start, min(end, settled), "disk") for span in spans)
+        if cost > 0:
+            standard = volume.kind == KINDS[0]
+            amounts = {"standardAmount": cost if standard else 0.0, "highPerformanceAmount": 0.0 if standard else cost}
+            found.append(_range(start, end) | {"networkVolumeId": volume.id, "totalAmount": cost} | amounts)
+    return found
+
+
+def _pod_records(pod: Pod, edges: list[float], settled: float, ask: Ask) -> list[Record]:
     spans = _rounded(pod.meter.spans(ask.now), ask.emulator.settings.billing_quantum_seconds, ended=not pod.alive)
     found = []
     for start, end in pairwise(edges):
@@ -129,5 +228,5 @@ def _cost(span: Span, start: float, end: float, kind: str) -> float:
     return overlap * (span.rate.gpu if kind == "gpu" else span.rate.disk)
 
 
-def _range(start: float, end: float) -> dict[str, Any]:
+def _range(start: float, end: float) -> Record:
     return {"startTime": in_rfc3339(start), "endTime": in_rfc3339(end)}

@@ -102,6 +102,13 @@ def read_action(body: bytes) -> str:
     return str(asked["action"])
 
 
+def read_as(body: bytes, shape: Shape) -> dict[str, Any]:
+    """A body of any other kind. Raises Refused."""
+    asked = _read(body)
+    _refuse_faults(asked, shape)
+    return asked
+
+
 def read_list_query(query: dict[str, str]) -> int:
     """How many pods a page may hold, as the client asks. Unknown parameters are ignored, as Runpod ignores them."""
     limit = query.get("limit", "1000")

@@ -51,6 +51,7 @@ BY_ID: Final = {gpu.id: gpu for gpu in GPUS}
 _REGIONS: Final = {"US": "NORTH_AMERICA", "CA": "NORTH_AMERICA", "EU": "EUROPE", "EUR": "EUROPE"}
 _PLACES: Final = tuple(sorted({place for gpu in GPUS for place in gpu.places}))
 _LOW, _MEDIUM = 2, 8
+_FILTERS: Final = frozenset({"product", "count", "cloud", "countryCodes", "cudaVersions", "minCudaVersion"})
 
 
 class BadQuery(Exception):
@@ -102,24 +103,25 @@ def level(settings: Settings, gpu: str) -> str:
 
 def read_gpus(settings: Settings, query: dict[str, str]) -> list[dict[str, Any]]:
     """The answer's `gpus`. Raises BadQuery."""
-    with_stock = _wants_availability(query)
+    with_stock = wants_availability(query)
     return [_gpu(settings, gpu, with_stock=with_stock, query=query) for gpu in GPUS]
 
 
 def read_gpu(settings: Settings, gpu: str, query: dict[str, str]) -> dict[str, Any] | None:
-    with_stock = _wants_availability(query)
+    with_stock = wants_availability(query)
     return _gpu(settings, BY_ID[gpu], with_stock=with_stock, query=query) if gpu in BY_ID else None
 
 
-def _wants_availability(query: dict[str, str]) -> bool:
+def wants_availability(query: dict[str, str], *, filters: frozenset[str] = _FILTERS) -> bool:
+    """Whether stock is asked for. Raises BadQuery."""
     wanted = [word for word in query.get("include", "").split(",") if word]
     if any(word != "AVAILABILITY" for word in wanted):
         raise BadQuery("include: value must be one of 'AVAILABILITY'")
-    filters = {"product", "count", "cloud", "countryCodes", "cudaVersions", "minCudaVersion"} & set(query)
+    given = filters & set(query)
     if wanted and "product" not in query:
         raise BadQuery("product is required with include=AVAILABILITY")
-    if filters and not wanted:
-        raise BadQuery(f"{sorted(filters)[0]} is valid only with include=AVAILABILITY")
+    if given and not wanted:
+        raise BadQuery(f"{sorted(given)[0]} is valid only with include=AVAILABILITY")
     if not query.get("count", "1").isdigit():
         raise BadQuery("count: must be a whole number")
     return bool(wanted)
@@ -151,13 +153,29 @@ def _gpu(settings: Settings, gpu: GpuType, *, with_stock: bool, query: dict[str,
 
 
 def read_places(settings: Settings, query: dict[str, str]) -> list[dict[str, Any]]:
-    """The answer's `dataCenters`. Raises BadQuery."""
-    include = [word for word in query.get("include", "").split(",") if word]
+    """The answer's `dataCenters`; filters of different kinds must all hold. Raises BadQuery."""
+    include = _words(query, "include")
     if any(word not in ("GPU_AVAILABILITY", "CPU_AVAILABILITY") for word in include):
         raise BadQuery("include: value must be one of 'GPU_AVAILABILITY', 'CPU_AVAILABILITY'")
-    regions = [word for word in query.get("regions", "").split(",") if word]
-    shown = [_place(settings, place, include) for place in _PLACES]
-    return [place for place in shown if not regions or place["region"] in regions]
+    regions, kinds, rules = (_words(query, name) for name in ("regions", "networkVolumeTypes", "compliance"))
+    network = query.get("globalNetwork")
+    return [
+        place
+        for place in (_place(settings, name, include) for name in _PLACES)
+        if (not regions or place["region"] in regions)
+        and set(kinds) <= set(place["networkVolumeTypes"])
+        and set(rules) <= set(place["compliance"])
+        and network in (None, str(place["globalNetwork"]).lower())
+    ]
+
+
+def every_place() -> list[dict[str, Any]]:
+    """Id and name of each data center."""
+    return [{"id": place, "name": _place_name(place)} for place in _PLACES]
+
+
+def _words(query: dict[str, str], name: str) -> list[str]:
+    return [word for word in query.get(name, "").split(",") if word]
 
 
 def _place(settings: Settings, place: str, include: list[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.emulators.runpod import pods
+from controller.emulators.runpod import network_volumes, pods, queued_pods
 from controller.emulators.runpod.orders import read_orders, take_orders
 from controller.emulators.runpod.pods import Pod
 from controller.emulators.runpod.reading import (
@@ -37,6 +37,11 @@ def truth(emulator: Emulator, now: float) -> dict[str, Any]:
         "now": now,
         "balance": emulator.balance(now),
         "pods": [pod_truth(emulator, pod, now) for pod in emulator.pods.values()],
+        "volumes": [volume.shown() | {"deleted_at": volume.ended_at} for volume in emulator.volumes.values()],
+        "queued": [
+            {"id": entry.id, "name": entry.name, "status": entry.state, "pod": entry.pod}
+            for entry in emulator.queued.values()
+        ],
         "calls": [
             {
                 "at": call.at,
@@ -73,10 +78,7 @@ def pod_truth(emulator: Emulator, pod: Pod, now: float) -> dict[str, Any]:
 
 
 def put_pod(emulator: Emulator, given: dict[str, Any], now: float) -> str:
-    for key in given:
-        if key not in _PUT:
-            raise BadControl(key=key, why="there is no such key")
-    read = {key: _PUT[key](key, value) for key, value in given.items() if value is not None}
+    read = _read_all(_PUT, given)
     if read.get("id") in emulator.pods:
         raise BadControl(key="id", why="there is such a pod already")
     gpu = read.get("gpu", {"id": "NVIDIA A40", "count": 1})
@@ -89,6 +91,25 @@ def put_pod(emulator: Emulator, given: dict[str, Any], now: float) -> str:
     }
     change_pod(emulator, pod.id, later, now)
     return pod.id
+
+
+def put_volume(emulator: Emulator, given: dict[str, Any], now: float) -> str:
+    read = _read_all(_PUT_VOLUME, given)
+    for key in ("name", "size", "dataCenter"):
+        if key not in read:
+            raise BadControl(key=key, why="must be given")
+    return network_volumes.put_volume(emulator, read, read.get("account", emulator.settings.account), now).id
+
+
+def put_queued(emulator: Emulator, given: dict[str, Any], now: float) -> str:
+    return queued_pods.put_queued(emulator, {"name": "queued-by-a-test"} | _read_all(_PUT_QUEUED, given), now)
+
+
+def _read_all(known: dict[str, Callable[[str, object], Any]], given: dict[str, Any]) -> dict[str, Any]:
+    for key in given:
+        if key not in known:
+            raise BadControl(key=key, why="there is no such key")
+    return {key: known[key](key, value) for key, value in given.items() if value is not None}
 
 
 def change_pod(emulator: Emulator, pod_id: str, change: dict[str, Any], now: float) -> str:
@@ -223,10 +244,34 @@ _PUT: Final[dict[str, Callable[[str, object], Any]]] = {
     "args": text,
     "entrypoint": _lines,
     "cmd": _lines,
+    "cluster": table,
     "created_at": number,
     "status": _status_word,
     "cost": not_negative,
     "gpu_count": whole,
     "log": _lines,
     "upstream": read_orders,
+}
+
+_PUT_VOLUME: Final[dict[str, Callable[[str, object], Any]]] = {
+    "id": text,
+    "account": text,
+    "name": text,
+    "size": whole,
+    "dataCenter": text,
+    "type": word_of(network_volumes.KINDS),
+}
+
+_PUT_QUEUED: Final[dict[str, Callable[[str, object], Any]]] = {
+    "id": text,
+    "account": text,
+    "name": text,
+    "image": text,
+    "env": texts,
+    "gpu": _gpu,
+    "ports": _lines,
+    "state": word_of(queued_pods.STATES),
+    "failure": text,
+    "expires_in_seconds": not_negative,
+    "deploys_in_seconds": not_negative,
 }

@@ -19,8 +19,11 @@ from controller.emulators.runpod import catalog, control, pods
 from controller.emulators.runpod.children import Children
 from controller.emulators.runpod.faults import Deed, Faults, Order
 from controller.emulators.runpod.money import HOUR, NOTHING, Meter, Purse
+from controller.emulators.runpod.network_volumes import Volume
 from controller.emulators.runpod.orders import take_orders
 from controller.emulators.runpod.pods import Boot, Pod
+from controller.emulators.runpod.prices import hourly
+from controller.emulators.runpod.queued_pods import QueuedPod
 from controller.emulators.runpod.settings import Settings, changed
 
 _ID_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -56,6 +59,8 @@ class Emulator:
         self._rng = rng or random.Random()
         self.settings = settings or Settings()
         self.pods: dict[str, Pod] = {}
+        self.volumes: dict[str, Volume] = {}
+        self.queued: dict[str, QueuedPod] = {}
         self.faults = Faults()
         self.calls: deque[Call] = deque(maxlen=_CALLS_KEPT)
         self.children = Children()
@@ -93,6 +98,14 @@ class Emulator:
     def put_pod(self, given: dict[str, Any]) -> str:
         """A pod that nobody asked for. Returns its id; raises BadControl."""
         return control.put_pod(self, given, self.settle())
+
+    def put_volume(self, given: dict[str, Any]) -> str:
+        """A network volume, as the API would be asked for one. Returns its id; raises BadControl."""
+        return control.put_volume(self, given, self.settle())
+
+    def put_queued(self, given: dict[str, Any]) -> str:
+        """A pod that waits for a machine. Returns the id under which it waits; raises BadControl."""
+        return control.put_queued(self, given, self.settle())
 
     def change_pod(self, pod_id: str, change: dict[str, Any]) -> str:
         """Make something happen to a pod. Returns its id, which `migrate` makes a new one; raises BadControl."""
@@ -136,6 +149,10 @@ class Emulator:
 
     def balance(self, now: float) -> float:
         return self._purse.at(now)
+
+    def spend(self, more: float, now: float) -> None:
+        """From now on so many USD a second more."""
+        self._purse.change(more, now)
 
     def spend_per_hour(self) -> float:
         return self._purse.rate * HOUR
@@ -206,7 +223,7 @@ class Emulator:
     def rebill(self, pod: Pod, now: float) -> None:
         """Follow a change of what the pod costs. To be called after every change that may touch it."""
         rate = pods.rate(pod, bills_after_end=not self.settings.delete_stops_billing)
-        self._purse.change(rate.usd - pod.meter.rate.usd, now)
+        self.spend(rate.usd - pod.meter.rate.usd, now)
         pod.meter.change(rate, now)
 
     def end_pod(self, pod: Pod, now: float, *, shown_for: float = 0.0) -> None:
@@ -255,7 +272,7 @@ class Emulator:
             else:
                 self.end_pod(pod, at)
         for pod in self.pods.values():
-            self._purse.change(-pod.meter.rate.usd, at)
+            self.spend(-pod.meter.rate.usd, at)
             pod.meter.change(NOTHING, at)
 
 
@@ -264,8 +281,12 @@ def _new_pod(emulator: Emulator, asked: dict[str, Any], now: float, *, lags: boo
     gpu = asked.get("gpu") or {}
     gpu_id, cloud = gpu.get("id"), asked.get("cloud", "SECURE")
     count = int(gpu.get("count", 1)) if gpu_id else 0
-    per_gpu = catalog.price(settings, gpu_id, cloud) if gpu_id in catalog.BY_ID else 0.1
     places = catalog.places_for(settings, gpu_id if gpu_id in catalog.BY_ID else None, asked.get("dataCenterIds") or [])
+    held = [
+        emulator.volumes[entry["volumeId"]].place
+        for entry in asked.get("mounts", {}).get("network", [])
+        if entry["volumeId"] in emulator.volumes
+    ]
     return Pod(
         id=asked.get("id") or emulator.new_id(),
         number=len(emulator.pods),
@@ -276,7 +297,7 @@ def _new_pod(emulator: Emulator, asked: dict[str, Any], now: float, *, lags: boo
         gpu_count=count,
         cpu=asked.get("cpu"),
         cloud=cloud,
-        place=emulator.pick(places) if places else None,
+        place=emulator.pick([place for place in held if place in places] or places) if places else None,
         disk=asked.get("disk", 20),
         mounts=asked.get("mounts", {}),
         ports=list(asked.get("ports", [])),
@@ -286,10 +307,11 @@ def _new_pod(emulator: Emulator, asked: dict[str, Any], now: float, *, lags: boo
         cmd=asked.get("cmd"),
         registry=asked.get("registry"),
         global_network=asked.get("globalNetworking", False),
+        cluster=asked.get("cluster"),
         created_at=now,
         listed_from=now + (settings.list_lag_seconds if lags else 0.0),
         readable_from=now + (settings.get_lag_seconds if lags else 0.0),
-        usd_per_hour=per_gpu * max(count, 1) * settings.price_jump,
+        usd_per_hour=hourly(settings, asked) * settings.price_jump,
         boot=emulator.new_boot(now, first=True),
         meter=Meter(since=now),
     )

@@ -16,6 +16,7 @@ from controller.emulators.exchange import Exchange, give
 from controller.emulators.runpod import api
 from controller.emulators.runpod.api_call import Ask
 from controller.emulators.runpod.bodies import Refused
+from controller.emulators.runpod.pod_calls import find_pod
 from controller.emulators.runpod.pods import Pod
 from controller.emulators.runpod.shown import in_rfc3339
 
@@ -51,7 +52,7 @@ async def stream_logs(ask: Ask, exchange: Exchange) -> None:
 def _asked(ask: Ask) -> tuple[Pod, int]:
     match = LOGS_PATH.fullmatch(ask.request.path)
     api.authorize(ask)
-    pod = api.find_pod(ask, match.group(1) if match else "")
+    pod = find_pod(ask, match.group(1) if match else "")
     tail = ask.request.parameters().get("tail", "100")
     if not tail.isdigit() or int(tail) > _MOST_LINES:
         raise Refused(422, "Request validation failed.", [f"tail: value must be from 0 to {_MOST_LINES}"])

@@ -14,6 +14,9 @@ HOUR: float = 3600.0
 MONTH: float = 30 * 24 * HOUR
 DISK_USD: float = 0.10
 STOPPED_VOLUME_USD: float = 0.20
+STORAGE_USD: float = 0.07
+LARGE_STORAGE_USD: float = 0.05
+_LARGE_GB = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,12 @@ def running_rate(*, usd_per_hour: float, disk_gb: int, volume_gb: int) -> Rate:
 
 def stopped_rate(*, volume_gb: int) -> Rate:
     return Rate(disk=volume_gb * STOPPED_VOLUME_USD / MONTH)
+
+
+def storage_rate(*, size_gb: int) -> Rate:
+    """Of a network volume: what lies beyond a terabyte is cheaper."""
+    usd = min(size_gb, _LARGE_GB) * STORAGE_USD + max(0, size_gb - _LARGE_GB) * LARGE_STORAGE_USD
+    return Rate(disk=usd / MONTH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

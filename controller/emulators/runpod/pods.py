@@ -101,6 +101,8 @@ class Pod:
     cmd: list[str] | None
     registry: str | None
     global_network: bool
+    cluster: dict[str, Any] | None = None
+    """Where it is a member of one, it is listed on request only and cannot be changed by itself."""
     locked: bool = False
     created_at: float
     listed_from: float

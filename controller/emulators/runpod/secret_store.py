@@ -6,14 +6,14 @@ get ids and dates. Runpod's rules for names (2026-09-17): 191 characters at most
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Final
 
 from controller.emulators.exchange import Answer, in_json
+from controller.emulators.runpod import bodies
 from controller.emulators.runpod.api_call import Ask
 from controller.emulators.runpod.bodies import Refused
-from controller.emulators.runpod.shapes import Shape, or_null, record, text
+from controller.emulators.runpod.shapes import or_null, record, text
 from controller.emulators.runpod.shown import in_rfc3339
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.\-/]{0,190}")
@@ -30,7 +30,7 @@ def list_secrets(ask: Ask, _: str) -> Answer:
 
 
 def create_secret(ask: Ask, _: str) -> Answer:
-    asked = _read(ask, _CREATE)
+    asked = bodies.read_as(ask.request.body, _CREATE)
     name = asked["name"]
     if not _NAME.fullmatch(name) or name.upper().startswith("RUNPOD"):
         raise Refused(422, "Request validation failed.", ["$.name: not a name for a secret"])
@@ -45,7 +45,7 @@ def get_secret(ask: Ask, secret_id: str) -> Answer:
 
 
 def change_secret(ask: Ask, secret_id: str) -> Answer:
-    asked, name = _read(ask, _CHANGE), _find(ask, secret_id)
+    asked, name = bodies.read_as(ask.request.body, _CHANGE), _find(ask, secret_id)
     if "value" in asked:
         _write(ask, name, asked["value"])
     return in_json(200, _shown(ask, name))
@@ -62,16 +62,6 @@ def remove_secret(ask: Ask, secret_id: str) -> Answer:
 def _write(ask: Ask, name: str, value: str) -> None:
     if not ask.ignore:
         ask.emulator.change_settings({"secrets": ask.emulator.settings.secrets | {name: value}})
-
-
-def _read(ask: Ask, shape: Shape) -> dict[str, Any]:
-    try:
-        asked = json.loads(ask.request.body)
-    except ValueError:
-        raise Refused(400, "request could not be processed") from None
-    if faults := shape(asked, "$"):
-        raise Refused(422, "Request validation failed.", faults)
-    return dict(asked)
 
 
 def _find(ask: Ask, secret_id: str) -> str:

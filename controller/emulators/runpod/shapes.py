@@ -20,10 +20,12 @@ def text(*, shortest: int = 0) -> Shape:
     return faults
 
 
-def whole(*, least: int) -> Shape:
+def whole(*, least: int, most: int | None = None) -> Shape:
     def faults(value: object, at: str) -> list[str]:
         if isinstance(value, bool) or not isinstance(value, int):
             return [f"{at}: got {_kind(value)}, want integer"]
+        if most is not None and value > most:
+            return [f"{at}: maximum: got {value}, want {most}"]
         return [f"{at}: minimum: got {value}, want {least}"] if value < least else []
 
     return faults
@@ -69,12 +71,14 @@ def map_of(shape: Shape, *, most: int) -> Shape:
     return faults
 
 
-def record(known: Mapping[str, Shape], *, required: tuple[str, ...] = ()) -> Shape:
+def record(known: Mapping[str, Shape], *, required: tuple[str, ...] = (), fewest: int = 0) -> Shape:
     def faults(value: object, at: str) -> list[str]:
         if not isinstance(value, dict):
             return [f"{at}: got {_kind(value)}, want object"]
         found = [f"{at}: missing property '{name}'" for name in required if name not in value]
         found += [f"{at}: additional properties '{name}' not allowed" for name in value if name not in known]
+        if len(value) < fewest:
+            found.append(f"{at}: minProperties: got {len(value)}, want {fewest}")
         for name, shape in known.items():
             if name in value:
                 found += shape(value[name], f"{at}.{name}")

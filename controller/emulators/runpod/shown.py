@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from controller.emulators.runpod import pods
+from controller.emulators.runpod import cpus, pods
 from controller.emulators.runpod.launch import resolve
 from controller.emulators.runpod.pods import Pod
 
@@ -48,6 +48,8 @@ def pod(emulator: Emulator, shown: Pod, now: float) -> dict[str, Any]:
     started = pods.first_started_at(shown, now, moves=settings.started_at_moves)
     if started is not None:
         content["startedAt"] = in_rfc3339(started + offset)
+    if shown.cluster is not None:
+        content["cluster"] = shown.cluster
     return content | _compute(shown) | _split_form(shown)
 
 
@@ -71,8 +73,7 @@ def _cost(shown: Pod, status: str) -> float:
 
 def _compute(shown: Pod) -> dict[str, Any]:
     if shown.gpu_id is None:
-        cpu = shown.cpu or {"id": "cpu3c", "vcpuCount": 2}
-        return {"cpu": cpu | {"memory": 2 * int(cpu.get("vcpuCount", 2))}}
+        return {"cpu": cpus.shown(shown.cpu or {"id": "cpu3c", "vcpuCount": 2})}
     count = max(shown.gpu_count, 1)
     return {"gpu": {"id": shown.gpu_id, "count": shown.gpu_count, "vcpuCount": 16 * count, "memory": 62 * count}}
 

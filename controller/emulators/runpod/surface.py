@@ -1,7 +1,7 @@
 """How do tests reach the emulator's own controls over HTTP?
 
-`/_emulator/truth`, `faults`, `settings` and `pods`, from this machine only. The rules are in `control` and `faults`;
-here they get a path. Bad input is 422, and the key at fault is named.
+`/_emulator/truth`, `faults`, `settings`, `pods`, `volumes` and `queued-pods`, from this machine only. The rules are in
+`control` and `faults`; here they get a path. Bad input is 422, and the key at fault is named.
 """
 
 from __future__ import annotations
@@ -62,6 +62,14 @@ def _put_pod(emulator: Emulator, request: Request, _: str) -> Answer:
     return in_json(201, _pod(emulator, emulator.put_pod(table("body", _read_json(request)))))
 
 
+def _put_volume(emulator: Emulator, request: Request, _: str) -> Answer:
+    return in_json(201, {"id": emulator.put_volume(table("body", _read_json(request)))})
+
+
+def _put_queued(emulator: Emulator, request: Request, _: str) -> Answer:
+    return in_json(201, {"id": emulator.put_queued(table("body", _read_json(request)))})
+
+
 def _change_pod(emulator: Emulator, request: Request, pod_id: str) -> Answer:
     if pod_id not in emulator.pods:
         return problem(404, "pod not found")
@@ -87,4 +95,6 @@ _CONTROLS: Final[dict[tuple[str, str], Callable[[Emulator, Request, str], Answer
     ("PATCH", "settings"): _change_settings,
     ("POST", "pods"): _put_pod,
     ("PATCH", "pods"): _change_pod,
+    ("POST", "volumes"): _put_volume,
+    ("POST", "queued-pods"): _put_queued,
 }
