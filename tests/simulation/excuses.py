@@ -58,6 +58,7 @@ UNTROUBLED: Final = OUT_OF_REACH | frozenset(
     {
         "daemon-crash",
         "daemon-killed",
+        "reboot",
         "daemon-restart",
         "store-restored",
         "delete-ignored",
@@ -100,6 +101,7 @@ UNSURE: Final = frozenset(
         "create-ignored",
         "daemon-crash",
         "daemon-killed",
+        "reboot",
         "daemon-restart",
         "daemon-stopped",
         "take-over",

@@ -35,7 +35,8 @@ from controller.store import store as store_module
 from controller.store.database import FileLock, prepare
 from controller.store.errors import StoreError, StoreInUse
 from controller.supervision import GaveUp
-from tests.simulation.kernel import Kernel, MachineClock, ProcessClock, Program
+from tests.simulation.clocks import MachineClock, ProcessClock
+from tests.simulation.kernel import Kernel, Program
 from tests.simulation.wires import Around, Line, Outside, Wire
 from tests.support.threadless_sqlite import ThreadlessConnection
 

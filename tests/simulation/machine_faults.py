@@ -40,6 +40,24 @@ def _daemon_killed(stage: Stage, draw: random.Random) -> bool:
     return True
 
 
+def _reboot(stage: Stage, draw: random.Random) -> bool:
+    """The power fails: everything on the machine is gone at once, and boot time begins anew."""
+    machine = stage.a_machine(draw)
+    if stage.staged.now("take-over") or any(program.stopped for program in machine.programs()):
+        return False
+    stage.hold(machine)
+
+    def undo() -> None:
+        _start_gateway(stage, machine)
+        stage.release(machine)
+
+    machine.kill_daemon()
+    machine.kill_gateway()
+    machine.clock.reboot()
+    stage.trouble("reboot", machine.name, lasts=draw.choice((40.0, spread(draw, 10, 12 * HOUR))), undo=undo)
+    return True
+
+
 def _daemon_crash(stage: Stage, draw: random.Random) -> bool:
     """At any await, which may be much later; systemd starts it again."""
     machine = stage.a_machine(draw)
@@ -327,6 +345,7 @@ def _rotated(stage: Stage, draw: random.Random) -> bool:
 
 KINDS: Final[dict[str, Kind]] = {
     "daemon-restart": Kind("the daemon is ended, and started later", _daemon_restart, 0.6, 2.0),
+    "reboot": Kind("the machine's power fails, and comes back", _reboot, 0.3, 1.5),
     "daemon-killed": Kind("the daemon is killed, and started later", _daemon_killed, 0.5, 2.0),
     "daemon-crash": Kind("the daemon dies at any await", _daemon_crash, 1.5, 6.0),
     "gateway-killed": Kind("the gateway is killed, and started later", _gateway_restart, 0.5, 2.0),

@@ -34,6 +34,7 @@ def key_of(machine: Machine) -> str:
 BEFALLS: dict[str, Callable[[Play], object]] = {
     "daemon-restart": lambda play: play.machine.program is None,
     "daemon-killed": lambda play: play.machine.program is None,
+    "reboot": lambda play: play.machine.program is None and play.machine.gateway is None,
     "daemon-stopped": lambda play: play.machine.program is not None and play.machine.program.stopped,
     "gateway-killed": lambda play: play.machine.gateway is None,
     "gateway-stopped": lambda play: play.machine.gateway_program is not None and play.machine.gateway_program.stopped,

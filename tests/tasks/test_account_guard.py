@@ -9,6 +9,7 @@ from controller.core.identity import ResourceKey
 from controller.providers.fake.adapter import Looked
 from controller.store import duties
 from controller.store.errors import StoreUnwritable
+from controller.store.restoring import Older, take_up
 from controller.tasks.account_guard import AccountGuard
 from tests.tasks.world import Bench, on_bench
 
@@ -163,3 +164,12 @@ async def test_one_listing_is_judged_once(bench: Bench) -> None:
     for _ in range(3):
         await task.run_pass()
     assert bench.store.book is before
+
+
+@on_bench
+async def test_what_an_old_copy_of_the_store_holds_may_have_been_stopped_since(bench: Bench) -> None:
+    for key in await serving(bench, 2):
+        bench.provider.vanish(key)
+    await bench.restart()
+    await bench.store.write(lambda tx: take_up(tx, Older(why="told")))
+    assert await passed(bench, guard(bench))

@@ -11,7 +11,8 @@ import pytest
 
 from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.store.errors import StoreError
-from controller.store.evidence_file import EvidenceFile
+from controller.store.evidence_file import EvidenceFile, LastLine
+from controller.store.restoring import Older, take_up
 from controller.tasks.evidence_writer import EvidenceWriter
 from tests.tasks.world import Bench, at_once, on_bench
 
@@ -296,3 +297,20 @@ async def test_file_that_was_emptied_in_place_goes_on_with_the_next_line(bench: 
     await tell(bench, 2)
     await task.run_pass()
     assert (seqs(path.with_name("evidence.jsonl.1")), seqs(path)) == (whole(bench)[:-2], whole(bench)[-2:])
+
+
+@on_bench
+async def test_a_store_put_back_goes_on_in_the_file_where_its_line_says_so(bench: Bench) -> None:
+    """The file's last line is not this store's, and the declared break names its hash."""
+    path = path_of(bench)
+    await tell(bench, 2)
+    path.write_text('{"seq":900,"hash":"of-the-lost-part"}\n')
+    older = Older(why="told", after=LastLine(seq=900, hash="of-the-lost-part"), seq=900)
+    await bench.store.write(lambda tx: take_up(tx, older))
+    await tell(bench)
+    await writer(bench).run_pass()
+    break_at = bench.store.book.seq_latest - 2
+    assert seqs(path)[0] == 900
+    assert seqs(path)[1:] == list(range(break_at, bench.store.book.seq_latest + 1))
+    assert json.loads(path.read_text().splitlines()[1])["event"] == "store.restored"
+    assert not path.with_name("evidence.jsonl.aside-1").exists()

@@ -19,6 +19,7 @@ from controller.providers.writing import (
     Order,
     RejectedFor,
 )
+from controller.store import deployments
 from controller.store.errors import StoreUnwritable
 from controller.store.store import Store
 from tests.tasks.world import Bench, on_bench
@@ -306,3 +307,22 @@ async def test_a_create_that_was_asked_for_and_not_marked_before_the_end_does_no
     executor.shut()
     await bench.settle()
     assert bench.provider.calls["create"] == 0
+
+
+@on_bench
+async def test_a_create_that_was_answered_meanwhile_keeps_that_answer(bench: Bench) -> None:
+    """A take-over may have settled what is still in flight here."""
+
+    class Late(Port):
+        async def create(self, order: Order) -> CreateOutcome:
+            request = order.tags.request
+            assert request is not None
+            create = bench.store.book.creates[request]
+            await bench.store.write(lambda tx: deployments.record_unknown(tx, create, detail="settled elsewhere"))
+            return await bench.provider.create(order)
+
+    (await bench.executor(writing=Late(bench))).start(await bench.plan(), bench.model)
+    await bench.settle()
+    (create,) = bench.store.book.creates.values()
+    assert (create.answer, create.detail) == (CreateAnswer.UNKNOWN, "settled elsewhere")
+    assert bench.record().phase is Phase.UNCERTAIN

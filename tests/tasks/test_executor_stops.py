@@ -15,6 +15,7 @@ from controller.providers.writing import (
     StopRefused,
     Writing,
 )
+from controller.store import duties
 from tests.tasks.world import Bench, on_bench
 from tests.tasks.writing import Port, broken
 
@@ -180,3 +181,24 @@ async def test_a_duty_without_a_key_has_nothing_to_stop(bench: Bench) -> None:
 def test_the_port_of_these_tests_is_one() -> None:
     port: type[Writing] = Port
     assert port.idempotent is False
+
+
+@on_bench
+async def test_an_orphan_s_stop_leaves_while_the_store_takes_no_writes(bench: Bench) -> None:
+    seen = bench.stray()
+    duty = await bench.store.write(
+        lambda tx: duties.open_stray(tx, seen, StopReason.ORPHAN, holder=bench.holder, policy=bench.policy)
+    )
+    bench.lock_store()
+    (await bench.executor()).stop(duty)
+    await bench.settle()
+    assert bench.provider.calls["stop"] == 1
+
+
+@on_bench
+async def test_what_nobody_knows_the_name_of_is_not_stopped(bench: Bench) -> None:
+    await bench.lose()
+    (await bench.executor()).stop(bench.duty())
+    await bench.settle()
+    assert (bench.duty().stop_attempts, bench.duty().stop_in_flight) == (0, False)
+    assert bench.provider.calls["stop"] == 0
