@@ -19,8 +19,8 @@ from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.supervision import Looks
 
-NOTHING_HELD: Final = timedelta(minutes=10)
-"""Where nothing is alive there is nothing that a daemon whose store is another's could do wrong."""
+NOTHING_WRITTEN: Final = timedelta(minutes=10)
+"""What is held is renewed far oftener; with nothing alive, a daemon whose store is another's can do nothing wrong."""
 
 
 class LeaseKeeper:
@@ -56,7 +56,7 @@ class LeaseKeeper:
 
     async def _require_store(self, now: datetime) -> None:
         """A daemon that has nothing to write finds out here that the file is another's. Raises StoreTaken."""
-        if now >= self._asked_at + (self.period if self._held() else NOTHING_HELD):
+        if now >= self._asked_at + NOTHING_WRITTEN:
             await self._store.read(lambda _: None)
             self._asked_at = now
 

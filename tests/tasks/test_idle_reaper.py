@@ -13,6 +13,7 @@ from controller.core.runtime import Runtime, Scrape
 from controller.core.view import Probed
 from controller.store import deployments, holds
 from controller.store.store import Store
+from controller.store.stream_leases import StreamLeases
 from controller.tasks.idle_reaper import IdleReaper
 from tests.tasks.world import Bench, on_bench
 
@@ -295,3 +296,12 @@ async def test_what_the_server_said_before_the_last_byte_is_no_witness(bench: Be
     await bench.move(IDLE_S)
     await task.run_pass()
     assert bench.record().phase is Phase.STOP_REQUIRED
+
+
+@on_bench
+async def test_a_stream_lease_that_lapses_in_the_midst_of_a_pass_fails_no_pass(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.use(await bench.serve())
+    monkeypatch.setattr(StreamLeases, "lapses_at", lambda leases, deployment, *, now: None)
+    assert await reaper(bench).run_pass() is None

@@ -12,7 +12,7 @@ from controller.core.lease import Lease
 from controller.core.lifecycle import Phase
 from controller.core.policy import LeaseExpiry
 from controller.providers.writing import CreateOutcome, Order
-from controller.store import duties
+from controller.store import deployments, duties
 from controller.store.errors import StoreTaken
 from controller.supervision import Pulse, Runner, Wake, keep_running
 from controller.tasks.lease_keeper import LeaseKeeper
@@ -64,6 +64,18 @@ async def test_every_lease_is_renewed_a_stray_s_too(bench: Bench) -> None:
     await bench.move(60)
     await keeper(bench).run_pass()
     assert {held.expires_at for held in bench.store.book.leases.values()} == {bench.clock.now() + bench.policy.lease}
+
+
+@on_bench
+async def test_what_was_given_back_is_not_renewed_beside_what_is_held(bench: Bench) -> None:
+    await bench.serve()
+    ended = await bench.plan("qwen-2", slot=1)
+    await bench.store.write(lambda tx: deployments.cancel(tx, ended.record))
+    before = lease(bench, "qwen-2")
+    await bench.move(60)
+    await keeper(bench).run_pass()
+    assert (before.expires_at, lease(bench, "qwen-2")) == (None, before)
+    assert left_s(bench) == 300
 
 
 @pytest.mark.parametrize(("age_s", "raised"), [(300, False), (300.001, True)])
