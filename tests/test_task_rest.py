@@ -63,7 +63,7 @@ def test_news_wakes_only_who_looks_at_what_was_replaced(replaced: bool, began_s:
             await anyio.sleep(7)
             if replaced:
                 board.part = object()
-            runner.news()
+            runner.news(board.part)
             await anyio.sleep(7)
             group.cancel_scope.cancel()
 
@@ -78,7 +78,7 @@ def test_news_in_the_midst_of_a_pass_is_not_lost() -> None:
     async def overtaken() -> datetime | None:
         await anyio.sleep(1)
         board.part = object()
-        runner.news()
+        runner.news(board.part)
         await anyio.sleep(1)
         return None
 
@@ -102,7 +102,7 @@ def test_after_a_failed_pass_any_news_counts() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
             await anyio.sleep(0.5)
-            runner.news()
+            runner.news(board.part)
             await anyio.sleep(7)
             group.cancel_scope.cancel()
 
@@ -118,7 +118,7 @@ def test_who_does_not_say_what_it_looks_at_is_woken_by_all_news() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
             await anyio.sleep(7)
-            runner.news()
+            runner.news(None)
             await anyio.sleep(7)
             group.cancel_scope.cancel()
 

@@ -130,8 +130,9 @@ class Daemon:
 
     def news(self) -> None:
         """Something was committed or seen: let each task pass that looks at it."""
+        moment = (self.store.book, self.view.value)
         for runner in self.runners:
-            runner.news()
+            runner.news(moment)
 
     async def run(self) -> None:
         """Run every task until cancelled. Raises GaveUp when one fails for ever."""
