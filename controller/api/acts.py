@@ -23,13 +23,27 @@ from controller.core.inventory import NotFound, Present
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation
 from controller.core.orphans import ended
-from controller.store import claims, duties, holds
+from controller.store import claims, duties, holds, replacing
 from controller.store.transaction import Tx, stamp
 
 
 async def start(panel: Panel, request: Request) -> Response:
     await read_body(request)
     return JSONResponse(ask_for(panel, request.path_params["alias"]), status_code=202)
+
+
+async def restart(panel: Panel, request: Request) -> Response:
+    """Let what serves make way for successors; accepted when the wish is on record. Nothing that starts is asked."""
+    await read_body(request)
+    alias: str = request.path_params["alias"]
+    if alias not in panel.models:
+        raise unknown_model(alias)
+    if panel.stop_only:
+        raise refused("the controller only stops: its config or store is bad")
+    names = [record.id for record in panel.live(alias)]
+    replaced = await panel.store.write(lambda tx: replacing.ask_restart(tx, names))
+    panel.ring()
+    return JSONResponse({"schema": 1, "replaced": replaced}, status_code=202)
 
 
 async def stop_model(panel: Panel, request: Request) -> Response:

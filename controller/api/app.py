@@ -47,6 +47,7 @@ OPERATIONS: Final[tuple[tuple[Described, Operation], ...]] = (
     _reading("/v1/models/{alias}", operators.model, "One model."),
     _reading("/v1/models/{alias}/explain", operators.explain, "Why it runs or not, and what would end that."),
     _acting("/v1/models/{alias}/start", acts.start, "Want it to be up.", body={}),
+    _acting("/v1/models/{alias}/restart", acts.restart, "Replace what serves, without an outage.", body={}),
     _acting("/v1/models/{alias}/stop", acts.stop_model, "Owe the stop of all its deployments.", body=_NOW),
     _acting("/v1/models/{alias}/unblock", acts.unblock, "End its hold.", success=200),
     _acting("/v1/unblock", acts.unblock_all, "End every hold.", success=200),

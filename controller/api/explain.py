@@ -7,13 +7,15 @@ The first line is the short answer that `status` shows.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeGuard
 
 from controller.api.load import in_words
 from controller.api.panel import Panel
 from controller.api.views import held, is_draining, refusal_of
-from controller.core import idle
+from controller.core import idle, replacement
 from controller.core.deployment import Record
-from controller.core.lifecycle import Phase
+from controller.core.evidence import StopReason
+from controller.core.lifecycle import SERVING, Phase
 from controller.core.obligation import Obligation
 from controller.core.policy import ModelPolicy
 from controller.core.spend import to_usd
@@ -52,7 +54,7 @@ def lines_of(panel: Panel, alias: str) -> list[Line]:
     if model is None:
         lines.append(Line(subject=alias, text="not in the config: nothing starts it, and what lives is stopped"))
     else:
-        lines += _of_empty_slots(panel, model, len(records))
+        lines += _of_empty_slots(panel, model, len({record.slot for record in records}))
     lines += [_of_duty(panel, duty) for duty in panel.book.obligations.values() if duty.open and duty.model == alias]
     return lines
 
@@ -94,6 +96,7 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
         machine = panel.book.ordered(record) or record.offer or "it"
         text = f"{machine} costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far"
         yield Line(subject=record.id, text=text, since=record.started_at)
+    yield from _making_way(panel, record)
     if record.phase is Phase.ACTIVE:
         yield from _load(panel, record)
         yield _idle(panel, record)
@@ -116,12 +119,47 @@ def _why_there(panel: Panel, record: Record, model: ModelPolicy | None) -> Line:
             text = "checking: the answer to its create was lost, and nobody knows yet whether it made anything"
         case Phase.ACTIVE:
             text, since = _serving(panel, record)
+            text += _briefly(panel, record)
         case _:
-            text = f"stopping: {record.reason.value if record.reason is not None else 'asked for'}"
+            text = _stopping(panel, record)
             since = record.stop_required_at
             if is_draining(panel, record):
                 text, until = f"{text}; open requests may end", record.drain_until
     return Line(subject=record.id, text=text, since=since, until=until)
+
+
+def _making_way(panel: Panel, record: Record) -> Iterator[Line]:
+    """What is to take its place, or why nothing does yet; and what it took the place of."""
+    successor = replacement.successor_of(record, panel.live(record.model))
+    refusal = panel.refusal(record.id)
+    if record.phase is Phase.ACTIVE and _comes(successor):
+        text = f"being replaced by {successor.id}, and serves until that one does"
+        yield Line(subject=record.id, text=text, since=successor.declared_at)
+    elif refusal is not None:
+        text = f"waits for its successor, and serves meanwhile: {refusal.reason}"
+        yield Line(subject=record.id, text=text, since=record.restart_asked_at, until=refusal.retry_at)
+    if record.replaces is not None and record.phase in SERVING:
+        yield Line(subject=record.id, text=f"in place of {record.replaces}", since=record.declared_at)
+
+
+def _comes(successor: Record | None) -> TypeGuard[Record]:
+    return successor is not None and successor.phase is not Phase.STOP_REQUIRED
+
+
+def _briefly(panel: Panel, record: Record) -> str:
+    """The same, as far as it fits into one line with why it serves."""
+    successor = replacement.successor_of(record, panel.live(record.model))
+    if _comes(successor):
+        return f"; being replaced by {successor.id}"
+    return "" if panel.refusal(record.id) is None else "; waits for its successor"
+
+
+def _stopping(panel: Panel, record: Record) -> str:
+    reason = "asked for" if record.reason is None else record.reason.value
+    successor = replacement.successor_of(record, panel.live(record.model))
+    if record.reason is StopReason.REPLACED and successor is not None:
+        reason = f"replaced by {successor.id}"
+    return f"stopping: {reason}"
 
 
 def _serving(panel: Panel, record: Record) -> tuple[str, datetime | None]:

@@ -14,7 +14,7 @@ from controller.api.load import load
 from controller.api.panel import Panel
 from controller.api.readiness import reasons
 from controller.api.views import held, phase_of, routable
-from controller.core import idle
+from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import Evidence
 from controller.core.identity import ResourceKey
@@ -145,6 +145,8 @@ def _idle_stop(panel: Panel, records: Sequence[Record]) -> datetime | None:
 
 
 def deployment(panel: Panel, record: Record) -> Json:
+    successor = replacement.successor_of(record, panel.live(record.model))
+    waits = panel.refusal(record.id)
     return {
         "id": record.id,
         "model": record.model,
@@ -155,6 +157,10 @@ def deployment(panel: Panel, record: Record) -> Json:
         "declared_at": stamp(record.declared_at),
         "started_at": at(record.started_at),
         "ready_at": at(record.ready_at),
+        "replaces": record.replaces,
+        "replaced_by": None if successor is None else successor.id,
+        "restart_asked_at": at(record.restart_asked_at),
+        "successor_refused": None if waits is None else _refused(waits),
         "last_byte_at": at(record.last_byte_at),
         "drain_until": at(record.drain_until),
         "ended_at": at(record.ended_at),
@@ -163,6 +169,16 @@ def deployment(panel: Panel, record: Record) -> Json:
         "offer": record.offer,
         "ordered": panel.book.ordered(record),
         "evidence": proof(record.evidence),
+    }
+
+
+def _refused(refusal: start.Refuse) -> Json:
+    """Why what is to make way has no successor yet."""
+    return {
+        "code": refusal.code.value,
+        "reason": refusal.reason,
+        "final": refusal.final,
+        "retry_at": at(refusal.retry_at),
     }
 
 

@@ -15,7 +15,7 @@ from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
-from controller.store import deployments
+from controller.store import deployments, replacing
 from controller.store.errors import Stale
 from controller.store.transaction import Tx
 
@@ -43,6 +43,7 @@ async def take_report(panel: Panel, body: Mapping[str, Any]) -> None:
     if kind == PROVED:
         panel.board.proven.add((deployment, epoch))
         panel.board.ring()
+        await _note_proven(panel, deployment, epoch)
         return
     if kind in FAULTS:
         await _oblige(panel, gateway, (deployment, epoch), FAULTS[kind])
@@ -51,6 +52,13 @@ async def take_report(panel: Panel, body: Mapping[str, Any]) -> None:
 
 def _serves(record: Record | None, epoch: int) -> bool:
     return record is not None and record.phase is Phase.ACTIVE and record.epoch == epoch
+
+
+async def _note_proven(panel: Panel, deployment: DeploymentId, epoch: int) -> None:
+    """What it replaces waits for this; nobody else asks for it after our own end."""
+    record = panel.book.records.get(deployment)
+    if record is not None and record.replaces is not None and record.proven_at is None:
+        await panel.store.write(lambda tx: replacing.note_proven(tx, deployment, epoch=epoch))
 
 
 async def _oblige(panel: Panel, gateway: str, key: tuple[DeploymentId, int], reason: StopReason) -> None:

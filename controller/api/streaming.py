@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from controller.api.panel import Panel
 from controller.api.problems import Json, bad_field, count_in, flag_in, seconds_in, text_in
+from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import LIVE, Phase
@@ -100,7 +101,7 @@ async def renew(panel: Panel, gateway: str, stated: Sequence[Stated]) -> Json:
                 raise
     else:
         panel.stream_leases.put(gateway, verdict.counted, now=panel.now)
-    if _ended_use(before, verdict):
+    if _ended_use(panel.book, before, verdict):
         panel.ring()
     return {
         "schema": 1,
@@ -180,7 +181,15 @@ def _bytes_to_store(
     return found
 
 
-def _ended_use(before: Mapping[DeploymentId, StreamLease], verdict: Verdict) -> bool:
-    """Did the last request end anywhere? A drain may be over."""
-    left = {lease.deployment for lease in verdict.counted if lease.open_requests}
-    return any(lease.open_requests and name not in left for name, lease in before.items())
+def _ended_use(book: Book, before: Mapping[DeploymentId, StreamLease], verdict: Verdict) -> bool:
+    """Did the last request end anywhere, or did a gateway let go of what drains? A drain may be over."""
+    counted = {lease.deployment: lease.open_requests for lease in verdict.counted}
+    return any(
+        (lease.open_requests and not counted.get(name)) or (name not in counted and _drains(book, name))
+        for name, lease in before.items()
+    )
+
+
+def _drains(book: Book, name: DeploymentId) -> bool:
+    record = book.records.get(name)
+    return record is not None and record.phase is Phase.STOP_REQUIRED and record.drain_until is not None

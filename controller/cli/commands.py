@@ -6,7 +6,7 @@ words on stderr and a code here.
 
 import sys
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.exits import Exit, Failure
+from controller.cli.options import places_of, span_of
 
 if TYPE_CHECKING:
     from controller.cli.link import Daemon
@@ -121,7 +122,7 @@ def start(
     """Start a model, and wait until it serves."""
     from controller.cli import acting
 
-    span = _span(limit)
+    span = span_of(limit)
     return _conversed(config, partial(acting.start, alias=alias, wait=not no_wait, limit=span, as_json=as_json))
 
 
@@ -141,7 +142,22 @@ def stop(  # noqa: PLR0913 - options are what a command is made of
     if (target is None) != everything:
         raise Failure(Exit.USAGE, "name one model or deployment, or say --all")
     asked = partial(acting.stop, target=target, immediately=immediately, wait=not no_wait)
-    return _conversed(config, partial(asked, limit=_span(limit), as_json=as_json))
+    return _conversed(config, partial(asked, limit=span_of(limit), as_json=as_json))
+
+
+@app.command(rich_help_panel=EVERYDAY)
+def restart(
+    alias: Alias,
+    config: ConfigOption = None,
+    no_wait: NoWaitOption = False,
+    limit: LimitOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Replace what serves a model without an outage: a new one serves before the old one is stopped."""
+    from controller.cli import restarting
+
+    span = span_of(limit)
+    return _conversed(config, partial(restarting.restart, alias=alias, wait=not no_wait, limit=span, as_json=as_json))
 
 
 @app.command(rich_help_panel=EVERYDAY)
@@ -337,14 +353,7 @@ def config_check(
     """
     from controller.cli import config_check as checking
 
-    return checking.config_check(_settings(config), as_json=as_json, model_files=_places(model_files or []))
-
-
-def _places(given: list[str]) -> dict[str, Path]:
-    found = {alias: Path(place) for alias, _, place in (text.partition("=") for text in given) if alias and place}
-    if len(found) != len(given):
-        raise Failure(Exit.USAGE, "write --model-files as ALIAS=PATH, once for each model")
-    return found
+    return checking.config_check(_settings(config), as_json=as_json, model_files=places_of(model_files or []))
 
 
 def _settings(config: Path | None) -> "Settings":
@@ -363,16 +372,6 @@ def _now() -> datetime:
     from controller.clock import SystemClock
 
     return SystemClock().now()
-
-
-def _span(text: str | None) -> timedelta | None:
-    from controller.settings.values import parse_span
-
-    if text is None:
-        return None
-    if not (found := parse_span(text)):
-        raise Failure(Exit.USAGE, f'not a duration: {text}; write it as in "90s" or "10m"')
-    return found
 
 
 def _awaited(act: Callable[[], Awaitable[Exit | None]]) -> Exit:

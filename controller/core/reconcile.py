@@ -129,6 +129,8 @@ def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | No
         return StopReason.LIFETIME_EXCEEDED
     if bounds.model is None:
         return StopReason.MODEL_REMOVED if bounds.readable else None
+    if record.slot >= bounds.model.slots:
+        return StopReason.MODEL_REMOVED  # the model has fewer replicas now
     if (
         record.phase is Phase.REQUESTED
         and record.started_at is not None

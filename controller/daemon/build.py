@@ -47,7 +47,7 @@ from controller.tasks.lookout import Lookout
 from controller.tasks.obligation_settler import ObligationSettler
 from controller.tasks.observer import Observer, Prober, Rules
 from controller.tasks.orphan_sweeper import OrphanSweeper
-from controller.tasks.reconciler import Charter, Reconciler
+from controller.tasks.reconciler import Charter, Reconciler, Told
 from controller.tasks.restore_matcher import RestoreMatcher
 from controller.transport import AsyncTransport, CallLimits
 from controller.upstreams.probe import open_prober
@@ -258,13 +258,13 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     view: Cell[View] = Cell(View(interval=policy.listing_fast))
     wants, leases = Wants(), StreamLeases(lifetime=policy.stream_lease)
     executor, charter = Executor(_means(store, ports, wiring)), _charter(wiring)
-    reconciler = Reconciler(store=store, view=view, wants=wants, executor=executor, clock=clock, charter=charter)
+    told = Told(view=view, wants=wants, stream_leases=leases, clock=clock)
+    reconciler = Reconciler(store=store, told=told, executor=executor, charter=charter)
     reaper = IdleReaper(store=store, view=view, stream_leases=leases, policy=policy, models=models)
     settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
     writer = EvidenceWriter(store=store, path=wiring.settings.places.evidence, blocking=wiring.seams.blocking)
-    rules = Rules(policy=policy, watched=wiring.fleet.watched, wanted=lambda: wants.all(now=clock.now()))
     tasks: list[Informed] = [
-        Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules),
+        _observer(store, ports, view, wants, wiring),
         AccountGuard(store=store, view=view),
         Lookout(store=store, view=view, policy=policy),
         reconciler,
@@ -301,6 +301,12 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     store.on_change(daemon.news)
     view.on_change(daemon.news)
     return daemon
+
+
+def _observer(store: Store, ports: Ports, view: Cell[View], wants: Wants, wiring: Wiring) -> Observer:
+    clock = store.clock
+    rules = Rules(policy=wiring.policy, watched=wiring.fleet.watched, wanted=lambda: wants.all(now=clock.now()))
+    return Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules)
 
 
 def _means(store: Store, ports: Ports, wiring: Wiring) -> Means:

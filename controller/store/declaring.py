@@ -27,6 +27,8 @@ class StartOf:
     holder: str
     offer: str
     """What to ask for first."""
+    replaces: DeploymentId | None = None
+    """What serves in that slot meanwhile."""
 
 
 def declare(tx: Tx, name: DeploymentId, start: StartOf, *, policy: HostingPolicy) -> Planned:
@@ -48,6 +50,7 @@ def declare(tx: Tx, name: DeploymentId, start: StartOf, *, policy: HostingPolicy
         authorization=Authorization(ledger=policy.ledger, reservation=name),
         now=tx.now,
         clock_sound=tx.clock_sound,
+        replaces=start.replaces,
     )
     declaration = Declaration(wish=wish, offer=start.offer, ceiling=start.ceiling, holder=start.holder)
     return deployments.declare(tx, declaration, policy=policy)

@@ -64,7 +64,12 @@ def declare(tx: Tx, declaration: Declaration, *, policy: HostingPolicy) -> Plann
         **of_record(record),
         reservation=held.id,
         ledger=ledger.LEDGER,
-        detail={"slot": record.slot, "image": record.spec.image, "ceiling_usd_per_hour": declaration.ceiling},
+        detail={
+            "slot": record.slot,
+            "image": record.spec.image,
+            "ceiling_usd_per_hour": declaration.ceiling,
+            "replaces": record.replaces,
+        },
     )
     return plan(tx, record, offer=declaration.offer)
 

@@ -88,14 +88,24 @@ def _identity(
     return _all(connection, schema.meta)[0]
 
 
+def _latest_of_slots(connection: Connection) -> list[str]:
+    """The last that ended in each slot of what lives: how it ended says whether the slot is wanted again."""
+    ended = schema.deployments
+    alive = select(ended.c.model).where(ended.c.phase.not_in([phase.value for phase in ENDED]))
+    found = connection.execute(
+        select(ended.c.id, ended.c.model, ended.c.slot)
+        .where(ended.c.ended_at_ms.is_not(None), ended.c.model.in_(alive))
+        .order_by(ended.c.ended_at_ms)
+    )
+    return list({(row.model, row.slot): row.id for row in found}.values())
+
+
 def _open_rows(connection: Connection, now: datetime) -> dict[str, Any]:
     since_ms = to_ms(now - REMEMBERED)
     deployments, duties = schema.deployments, schema.obligations
     live = deployments.c.phase.not_in([phase.value for phase in ENDED])
-    records = [
-        rows.record_from_row(row)
-        for row in _found(connection, select(deployments).where(or_(live, deployments.c.ended_at_ms >= since_ms)))
-    ]
+    recent = or_(live, deployments.c.ended_at_ms >= since_ms, deployments.c.id.in_(_latest_of_slots(connection)))
+    records = [rows.record_from_row(row) for row in _found(connection, select(deployments).where(recent))]
     ids = [record.id for record in records]
     creates = _found(connection, select(schema.creates).where(schema.creates.c.deployment.in_(ids)))
     living = [record.id for record in records if record.phase in LIVE]

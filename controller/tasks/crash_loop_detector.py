@@ -70,6 +70,8 @@ class CrashLoopDetector:
             return None
         if record.unready_since is not None:
             return None  # it does not serve now
+        if memory.failure is not None and record.ready_at <= memory.failure.at:
+            return None  # it served before, in another slot or until it is replaced, and says nothing of the failure
         restarts = self._store.book.starts.get(record.id, crash_loop.Starts()).restarts
         calm_since = max((record.ready_at, *restarts))
         if self._store.now < calm_since + model.crash_window:

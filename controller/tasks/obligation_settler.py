@@ -10,7 +10,7 @@ from controller.core import obligation
 from controller.core.deployment import Record
 from controller.core.errors import Refusal
 from controller.core.evidence import StopReason
-from controller.core.identity import DeploymentId, ObligationId
+from controller.core.identity import ObligationId
 from controller.core.inventory import Absence
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, Sight
@@ -125,11 +125,13 @@ class ObligationSettler:
         return decision.until
 
     def _drain_until(self, record: Record | None) -> datetime | None:
-        """A drain is over at its limit, or as soon as nobody has an open request there."""
+        """A drain is over at its limit, or as soon as no gateway holds anything there. One that had nothing open when
+        it last spoke may have sent a request since: it is heard once more, and lets go then."""
         if record is None or record.drain_until is None:
             return None
-        if self._stream_leases.open_requests(DeploymentId(record.id), now=self._store.now):
-            return record.drain_until
+        lapses_at = self._stream_leases.lapses_at(record.id, now=self._store.now)
+        if lapses_at is not None:
+            return min(record.drain_until, lapses_at + timedelta(milliseconds=1))
         resumed_at, told_at = self._store.clock.resumed_at, self._gateways_told_at
         if resumed_at is not None:
             told_at = max(told_at, resumed_at + self._policy.stream_lease)

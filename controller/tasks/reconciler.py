@@ -1,11 +1,11 @@
 """What has to change so that what is wanted, recorded and observed agree?
 
 Matches the latest view with the book: adopts what came of a lost create, takes observations in, applies the rules to
-each deployment, and declares what is wanted and allowed. Ending obligations, idleness, crash loops and orphans have
-tasks of their own.
+each deployment, declares what is wanted and allowed, and lets what serves make way for its successor. Ending
+obligations, idleness, crash loops and orphans have tasks of their own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,13 +14,13 @@ from typing import assert_never
 import structlog
 
 from controller.clock import Clock
-from controller.core import reconcile, start
+from controller.core import reconcile, replacement, slots, start
 from controller.core.deployment import ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Code, Refusal
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId, RequestId
 from controller.core.inventory import NotFound
-from controller.core.lifecycle import SERVING, Phase
+from controller.core.lifecycle import ENDED, SERVING, Phase
 from controller.core.obligation import Obligation
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
@@ -29,10 +29,11 @@ from controller.core.shortage import none_left, worth_asking
 from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
-from controller.store import declaring, deployments, duties, ledger
+from controller.store import declaring, deployments, duties, ledger, replacing
 from controller.store.errors import Stale
 from controller.store.names import deployment_id
 from controller.store.store import Store
+from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
 from controller.store.wants import Wants
 from controller.supervision import Cell, Looks, for_each
@@ -53,6 +54,16 @@ class Charter:
     randomness: Randomness
     stop_only: bool = False
     config_readable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Where it hears of the world besides the store: what was seen, what is wanted, what is open."""
+
+    view: Cell[View]
+    wants: Wants
+    stream_leases: StreamLeases
+    clock: Clock
 
 
 class Reconciler:
@@ -80,20 +91,20 @@ class Reconciler:
         self,
         *,
         store: Store,
-        view: Cell[View],
-        wants: Wants,
+        told: Told,
         executor: Executor,
-        clock: Clock,
         charter: Charter,
     ) -> None:
         self._store = store
-        self._view = view
-        self._wants = wants
+        self._view = told.view
+        self._wants = told.wants
+        self._stream_leases = told.stream_leases
+        self._clock = told.clock
         self._executor = executor
-        self._clock = clock
         self._charter = charter
         self.refusals: dict[str, start.Refuse] = {}
-        """Why each wanted model is not started, for those who wait."""
+        """Why each wanted model is not started, for those who wait; and by its id, why what is to make way has no
+        successor yet."""
         self._rings: list[Callable[[], None]] = []
         self._unseen: dict[DeploymentId | None, Obligation] = {}
         """Of each deployment, the duty whose resource was not seen yet, as of this pass."""
@@ -105,6 +116,8 @@ class Reconciler:
     async def run_pass(self) -> datetime | None:
         told = dict(self.refusals)
         until = await self._pass()
+        known = {*self._charter.models, *(record.id for record in self._store.book.live())}
+        self.refusals = {subject: why for subject, why in self.refusals.items() if subject in known}
         if told != self.refusals:
             for ring in self._rings:
                 ring()
@@ -268,51 +281,100 @@ class Reconciler:
     # What is wanted
 
     async def _start_wanted(self, model: ModelPolicy) -> datetime | None:
-        occupants = [self._store.book.occupant(model.alias, slot) for slot in range(model.slots)]
-        self._forget_satisfied(model.alias, [record for record in occupants if record is not None])
-        free = [slot for slot, record in enumerate(occupants) if record is None]
-        if not free or not self._wants.wanted(model.alias, now=self._clock.now()):
-            self.refusals.pop(model.alias, None)
-            return None
-        return await for_each(free, partial(self._start, model))
+        book, alias = self._store.book, model.alias
+        live = book.live(alias)
+        self._forget_satisfied(model, live)
+        ended = (record for record in book.records.values() if record.model == alias and record.phase in ENDED)
+        asked = self._wants.wanted(alias, now=self._clock.now())
+        free = slots.to_fill(model.slots, live, ended, asked=asked)
+        if not free:
+            self.refusals.pop(alias, None)
+        turns = [partial(self._start, model, slot) for slot in free]
+        turns += [partial(self._replace, model, record) for record in live]
+        return await for_each(turns, lambda turn: turn())
 
-    def _forget_satisfied(self, alias: str, occupants: list[Record]) -> None:
-        for record in occupants:
-            if record.phase is not Phase.STOP_REQUIRED:
-                self._wants.satisfied(alias)
-            elif record.stop_required_at is not None:
-                self._wants.satisfied(alias, before=record.stop_required_at)
+    def _forget_satisfied(self, model: ModelPolicy, live: Sequence[Record]) -> None:
+        if slots.filled(model.slots, live):
+            self._wants.satisfied(model.alias)
+        for record in live:
+            if record.stop_required_at is not None:
+                self._wants.satisfied(model.alias, before=record.stop_required_at)
 
-    async def _start(self, model: ModelPolicy, slot: int) -> datetime | None:
-        verdict = start.decide(start.situation(model, slot, self._surroundings()))
+    async def _start(self, model: ModelPolicy, slot: int, *, instead: Record | None = None) -> datetime | None:
+        """Start it in an empty slot, or `instead` of what serves there and goes on serving."""
+        told = model.alias if instead is None else instead.id
+        replaces = None if instead is None else instead.id
+        verdict = start.decide(start.situation(model, slot, self._surroundings(), replaces=replaces))
         if isinstance(verdict, start.Refuse):
-            self.refusals[model.alias] = verdict
+            self.refusals[told] = verdict
             return verdict.retry_at
         try:
-            planned = await self._declare(model, slot)
+            planned = await self._declare(model, slot, replaces)
         except ledger.BudgetExhausted as broke:
-            self.refusals[model.alias] = start.Refuse(code=Code.BUDGET_EXHAUSTED, reason=str(broke), final=True)
+            self.refusals[told] = start.Refuse(code=Code.BUDGET_EXHAUSTED, reason=str(broke), final=True)
             return None
         except Refusal as refused:
-            self.refusals[model.alias] = start.Refuse(code=Code.REFUSED, reason=str(refused), final=False)
+            self.refusals[told] = start.Refuse(code=Code.REFUSED, reason=str(refused), final=False)
             return None
         except Stale as dropped:
             log.info("start_dropped", model=model.alias, why=str(dropped))
             return None
-        self.refusals.pop(model.alias, None)
+        self.refusals.pop(told, None)
         self._executor.start(planned, model, skip=partial(self._none_left, model))
         return None
 
-    async def _declare(self, model: ModelPolicy, slot: int) -> deployments.Planned:
+    async def _declare(self, model: ModelPolicy, slot: int, replaces: DeploymentId | None) -> deployments.Planned:
         """Raises Refusal, BudgetExhausted, Stale."""
         most = ceiling(model, self._view.value.usd_per_hour)
         if most is None:
             raise Stale("no price is known any more")
         offer = next((offer for offer in model.offers if not self._none_left(model, offer)), model.offers[0])
-        start_of = declaring.StartOf(model=model, slot=slot, ceiling=most, holder=self._charter.holder, offer=offer)
+        holder, policy = self._charter.holder, self._charter.policy
+        wanted = declaring.StartOf(model=model, slot=slot, ceiling=most, holder=holder, offer=offer, replaces=replaces)
         name = deployment_id(self._charter.randomness, model.alias)
-        policy = self._charter.policy
-        return await self._store.write(lambda tx: declaring.declare(tx, name, start_of, policy=policy))
+        return await self._store.write(lambda tx: declaring.declare(tx, name, wanted, policy=policy))
+
+    # What makes way
+
+    async def _replace(self, model: ModelPolicy, record: Record) -> datetime | None:
+        live, now = self._store.book.live(model.alias), self._store.now  # anew: what was begun in this pass counts
+        successor = replacement.successor_of(record, live)
+        case = replacement.Case(
+            record=record,
+            successor=successor,
+            tried=successor is not None and self._stream_leases.live(successor.id, now=now) > 0,
+            elsewhere=any(old.id != record.id for old, _ in replacement.pairs(live)),
+            model=model,
+            lifetime=self._charter.policy.lifetime(record.spec.requested_lifetime),
+            cold_start=self._store.book.memory(model.alias).cold_start,
+            now=now,
+        )
+        decision = replacement.decide(case)
+        if isinstance(decision, replacement.Begin):
+            return await self._start(model, record.slot, instead=record)
+        self.refusals.pop(record.id, None)
+        try:
+            return await self._shift(model, record, successor, decision)
+        except (Stale, Refusal) as dropped:
+            log.info("decision_dropped", deployment=record.id, why=str(dropped))
+            return None
+
+    async def _shift(
+        self, model: ModelPolicy, record: Record, successor: Record | None, decision: replacement.Decision
+    ) -> datetime | None:
+        if isinstance(decision, replacement.Keep):
+            return decision.until
+        if isinstance(decision, replacement.Queue):
+            reason = "another slot of it is being replaced"
+            self.refusals[record.id] = start.Refuse(code=Code.REFUSED, reason=reason, final=False)
+        elif successor is None:
+            return None
+        elif isinstance(decision, replacement.Retire):
+            drain = self._store.now + model.drain_limit
+            await self._store.write(lambda tx: replacing.retire(tx, record, successor, drain_until=drain))
+        elif isinstance(decision, replacement.GiveUp):
+            await self._store.write(lambda tx: deployments.require_stop(tx, successor, decision.reason))
+        return None
 
     def _none_left(self, model: ModelPolicy, offer: str) -> bool:
         """Is it said that there is none of this, and of another one there may be?"""

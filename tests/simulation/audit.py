@@ -114,14 +114,21 @@ class Audit:
         self._alone(told, deployment, asked)
 
     def _alone(self, told: Told, deployment: str, asked: str) -> None:
-        """At most one wanted resource a slot (invariant 2)."""
-        place = told.places.get(deployment)
+        """At most one wanted resource a slot, one more while it is replaced, and that of one slot a model at a time
+        (invariant 2)."""
+        place, old, beside = told.places.get(deployment), told.replaces.get(deployment), 0
         for life in self.lives.values():
             if not life.pod.alive or life.request is None or life.request == asked:
                 continue
-            others = [duty for duty in told.duties.values() if duty.request == life.request]
-            if any(told.places.get(duty.deployment or "") == place and duty.open for duty in others):
+            others = [duty for duty in told.duties.values() if duty.request == life.request and duty.open]
+            beside += any(place is not None and duty.model == place[0] for duty in others)
+            if any(
+                told.places.get(duty.deployment or "") == place and (duty.deployment != old or duty.due is not None)
+                for duty in others
+            ):
                 self.violated(2, f"create {asked} for {place} while {life.pod.id} is alive and owed")
+        if old is not None and place is not None and beside > self.town.slots.get(place[0], 1):
+            self.violated(2, f"create {asked} replaces {old} while {beside} of {place[0]} are alive and owed")
 
     def _stop_called(self, machine: Machine, who: str, pod_id: str) -> None:
         self.numbers["stop calls"] += 1

@@ -144,7 +144,7 @@ JUSTIFY: Final[dict[str, frozenset[str]]] = {
     "spend": frozenset({"price-jump", "dearer", "clock-jump"}),
     "operator-request": frozenset({"operator-stop", "operator-stop-now", "operator-stop-all"}),
     "model-removed": frozenset({"model-removed", "config-emptied", "config-broken"}),
-    "replaced": frozenset({"model-changed"}),
+    "replaced": frozenset({"model-changed", "operator-restart"}),
     "ambiguous-mutation": UNSURE,
     "orphan": UNSURE | LYING | {"copied-config", "account-swapped", "env-hidden", "listing-doubled", "young-unseen"},
     "reappeared": UNSURE

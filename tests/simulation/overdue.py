@@ -22,6 +22,8 @@ UNUSED_MOST_S: Final = 2 * 900.0 + DRAIN_S + 900.0
 IDLE_AFTER_S: Final = 300.0
 UNOWED_MOST_S: Final = 1800.0
 """Two listings of the slow rhythm, the grace of an orphan, a doubt about an old copy of the store."""
+TOGETHER_MOST_S: Final = 3 * 900.0 + 900.0
+"""A successor may start, be silent and be tried in vain for a startup deadline each; then one of the two goes."""
 DAY_S: Final = 86400.0
 LISTING_FAILS: Final = {("listing-failing", "main")}
 
@@ -34,6 +36,7 @@ class Watch:
     unused: float = 0.0
     uses: int = 0
     unowed: float = 0.0
+    together: float = 0.0
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Overdue:
             self._judge_unused(life, watch)
         self._judge_due(machine, life, watch, span)
         self._judge_unowed(machine, life, watch, span)
+        self._judge_together(machine, life, watch, span)
 
     def _judge_unused(self, life: Life, watch: Watch) -> None:
         if watch.unused > UNUSED_MOST_S:
@@ -106,6 +110,23 @@ class Overdue:
             self.worst_due = max(self.worst_due, watch.due)
         if watch.due > SUBMIT_WITHIN_S + LOOK_EVERY_S:
             self.audit.violated(10, f"the stop of {life.pod.id} is due and not sent for {watch.due:.0f} s")
+
+    def _judge_together(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
+        """What was made to replace another does not stay beside it (invariant 2)."""
+        told = self.audit.told[machine.name]
+        mine = [duty.deployment for duty in told.of_pod(life.pod.id, life.request) if duty.due is None]
+        replaced = {told.replaces.get(name or "") for name in mine} - {None}
+        beside = replaced and any(
+            duty.open and duty.due is None and duty.deployment in replaced and self._alive(duty.pod)
+            for duty in told.duties.values()
+        )
+        watch.together = watch.together + span if beside else 0.0
+        if watch.together > TOGETHER_MOST_S:
+            self.audit.violated(2, f"{life.pod.id} stays beside what it replaces for {watch.together:.0f} s")
+
+    def _alive(self, pod: str | None) -> bool:
+        life = self.audit.lives.get(pod or "")
+        return life is not None and life.pod.alive
 
     def _drained(self, machine: Machine, deployment: str | None) -> float:
         """When the drain ends, by the machine's own clock brought to the simulation's."""

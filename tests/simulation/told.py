@@ -48,6 +48,8 @@ class Told:
     submitted: Counter[str] = field(default_factory=Counter)
     places: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Deployment → model and slot."""
+    replaces: dict[str, str] = field(default_factory=dict)
+    """Deployment → the one that it was made to replace."""
     epochs: dict[int, str] = field(default_factory=dict)
     latest_epoch: dict[str, int] = field(default_factory=dict)
     events: Counter[str] = field(default_factory=Counter)
@@ -122,6 +124,8 @@ def _started(told: Told, line: Line, _: float) -> None:
 
 def _declared(told: Told, line: Line, _: float) -> None:
     told.places[line["deployment"]] = (line["model"], int(line["detail"]["slot"]))
+    if line["detail"].get("replaces"):
+        told.replaces[line["deployment"]] = line["detail"]["replaces"]
 
 
 def _opened(told: Told, line: Line, now: float) -> None:

@@ -42,7 +42,7 @@ from controller.tasks.account_guard import AccountGuard
 from controller.tasks.executor import Executor, Means
 from controller.tasks.lease_keeper import LeaseKeeper
 from controller.tasks.observer import Observer, Rules, Watched
-from controller.tasks.reconciler import Charter, Reconciler
+from controller.tasks.reconciler import Charter, Reconciler, Told
 from controller.upstreams.probe import Probe, ProbeTarget
 from tests.core.samples import hosting_policy, model_policy, spec, wish
 from tests.support.loop_clock import LoopClock
@@ -146,10 +146,8 @@ class Bench:
         )
         return Reconciler(
             store=self.store,
-            view=self.view,
-            wants=self.wants,
+            told=Told(view=self.view, wants=self.wants, stream_leases=self.leases, clock=self.clock),
             executor=executor,
-            clock=self.clock,
             charter=replace(charter, **changes),
         )
 
