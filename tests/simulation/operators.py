@@ -1,7 +1,7 @@
 """What do the people do who run it?
 
-At the daemon's API: start, restart, stop, unblock. In the provider's console: delete, stop and restart pods. And one who looks
-in now and then, and does what alarms ask for after having looked at the truth: claims, confirmations.
+At the daemon's API: start, restart, stop, unblock. In the provider's console: delete, stop and restart pods. And one
+who looks in now and then, and does what alarms ask for after having looked at the truth: claims, confirmations.
 """
 
 import random
