@@ -16,6 +16,7 @@ from controller.core.deployment import Record
 from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.view import View
+from controller.store.doubts import Doubts
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.wants import Wants
@@ -34,6 +35,7 @@ class Panel:
     view: Cell[View]
     wants: Wants
     stream_leases: StreamLeases
+    doubts: Doubts
     policy: HostingPolicy
     models: Mapping[str, ModelPolicy]
     run_id: str
@@ -58,6 +60,7 @@ class Panel:
     def __post_init__(self) -> None:
         self.board.counted_to = self.book.seq_latest
         self.store.on_change(self.board.ring)
+        self.doubts.on_change(self.board.ring)
         self.closing.on_set(self.board.ring)
 
     @property

@@ -25,6 +25,10 @@ FAULTS: Final = {
 }
 HINTS: Final = frozenset({"unreachable", "broken-stream"})
 PROVED: Final = "proved"
+NO_TOKEN: Final = "no-token"
+"""One token was asked for, and none came in time."""
+TOKENS: Final = frozenset({PROVED, NO_TOKEN})
+KINDS: Final = TOKENS | FAULTS.keys() | HINTS
 DETAIL_MOST: Final = 200
 
 log = structlog.get_logger(__name__)
@@ -34,12 +38,14 @@ async def take_report(panel: Panel, body: Mapping[str, Any]) -> None:
     """Raises Problem(bad_request). A report of another epoch, or of what does not serve, changes nothing."""
     gateway, kind = text_in(body, "gateway"), text_in(body, "kind")
     deployment, epoch = DeploymentId(text_in(body, "deployment")), count_in(body, "epoch")
-    if kind != PROVED and kind not in FAULTS and kind not in HINTS:
-        raise bad_field("kind", f"one of {', '.join(sorted({PROVED, *FAULTS, *HINTS}))} is wanted")
+    if kind not in KINDS:
+        raise bad_field("kind", f"one of {', '.join(sorted(KINDS))} is wanted")
     detail = str(body.get("detail", ""))[:DETAIL_MOST]
     log.info("gateway_reported", gateway=gateway, deployment=deployment, epoch=epoch, kind=kind, detail=detail)
     if not _serves(panel.book.records.get(deployment), epoch):
         return
+    if kind in TOKENS and panel.doubts.tell(deployment, came=kind == PROVED, at=panel.now):
+        panel.ring("hang_detector")
     if kind == PROVED:
         panel.board.proven.add((deployment, epoch))
         panel.board.ring()

@@ -111,6 +111,7 @@ def _route(panel: Panel, record: Record, model: ModelPolicy) -> Json:
         "endpoint": _endpoint(record),
         "proven": (record.id, record.epoch) in panel.board.proven,
         "current": record.fingerprint == model.fingerprint,
+        "doubted": panel.doubts.holds(record.id),
     }
 
 

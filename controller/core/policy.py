@@ -87,6 +87,8 @@ class HostingPolicy:
     """Another installation's guard must have heard of no other daemon for so long."""
     round_gap: timedelta = timedelta(seconds=30)
     """Between two rounds in which every offer was refused."""
+    hung_after: timedelta = timedelta(minutes=5)
+    """What a server counts must stand still for so long, with requests open, before it is asked for one token."""
     hold_first: timedelta = timedelta(minutes=10)
     hold_max: timedelta = timedelta(hours=6)
     failed_starts_limit: int = 2
@@ -144,6 +146,7 @@ class HostingPolicy:
             self.stop_backoff_max,
             self.stop_retry_after_max,
             self.claim_silence,
+            self.hung_after,
         ) and _spans(self.drain_limit, least=_ZERO)
 
     def _starts_bounded(self) -> bool:

@@ -20,6 +20,8 @@ class Scrape:
     """0 to 1, of the fullest engine."""
     prompt_tokens: float | None = None
     answer_tokens: float | None = None
+    steps: float | None = None
+    """Moves at each step of an engine that writes; llama.cpp counts an answer's tokens only once it is whole."""
     prompt_rate: float | None = None
     """Tokens a second as the server itself says it, over a span of its own choice; llama.cpp alone."""
     answer_rate: float | None = None

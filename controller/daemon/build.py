@@ -30,6 +30,7 @@ from controller.providers.writing import Writing
 from controller.settings import Settings
 from controller.store.adopting import Adopter
 from controller.store.database import Creator
+from controller.store.doubts import Doubts
 from controller.store.elapsed import Ceilings
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
@@ -40,6 +41,7 @@ from controller.tasks.clock_keeper import ClockKeeper
 from controller.tasks.crash_loop_detector import CrashLoopDetector
 from controller.tasks.evidence_writer import Blocking, EvidenceWriter
 from controller.tasks.executor import Executor, Means
+from controller.tasks.hang_detector import HangDetector
 from controller.tasks.idle_reaper import IdleReaper
 from controller.tasks.lease_keeper import LeaseKeeper
 from controller.tasks.ledger_keeper import LedgerKeeper
@@ -105,6 +107,7 @@ class Daemon:
     view: Cell[View]
     wants: Wants
     stream_leases: StreamLeases
+    doubts: Doubts
     executor: Executor
     reconciler: Reconciler
     idle_reaper: IdleReaper
@@ -256,7 +259,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     """Make cells and tasks and let them ring each other."""
     clock, policy, models = store.clock, wiring.policy, wiring.models
     view: Cell[View] = Cell(View(interval=policy.listing_fast))
-    wants, leases = Wants(), StreamLeases(lifetime=policy.stream_lease)
+    wants, leases, doubts = Wants(), StreamLeases(lifetime=policy.stream_lease), Doubts()
     executor, charter = Executor(_means(store, ports, wiring)), _charter(wiring)
     told = Told(view=view, wants=wants, stream_leases=leases, clock=clock)
     reconciler = Reconciler(store=store, told=told, executor=executor, charter=charter)
@@ -271,6 +274,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         reaper,
         _matcher(store, view, leases, wiring),
         CrashLoopDetector(store=store, view=view, models=models),
+        HangDetector(store=store, view=view, stream_leases=leases, doubts=doubts, policy=policy),
         OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
         settler,
         LeaseKeeper(store=store, policy=policy, holder=wiring.run_id),
@@ -278,7 +282,6 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         LedgerKeeper(store=store, policy=policy, models=models),
         writer,
     ]
-    now = clock.now()
     daemon = Daemon(
         settings=wiring.settings,
         mode=wiring.mode,
@@ -290,13 +293,14 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         view=view,
         wants=wants,
         stream_leases=leases,
+        doubts=doubts,
         executor=executor,
         reconciler=reconciler,
         idle_reaper=reaper,
         settler=settler,
         evidence_writer=writer,
-        runners=[_runner(task, now, store, view) for task in tasks],
-        started_at=now,
+        runners=[_runner(task, clock.now(), store, view) for task in tasks],
+        started_at=clock.now(),
     )
     store.on_change(daemon.news)
     view.on_change(daemon.news)

@@ -157,6 +157,7 @@ def panel_of(daemon: Daemon, closing: Closing) -> Panel:
         view=daemon.view,
         wants=daemon.wants,
         stream_leases=daemon.stream_leases,
+        doubts=daemon.doubts,
         policy=daemon.policy,
         models=daemon.models,
         run_id=daemon.run_id,

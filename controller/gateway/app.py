@@ -20,6 +20,7 @@ from controller.core.errors import Code
 from controller.gateway.admission import ClientGone, Receive, Scope, admit, require_key
 from controller.gateway.config import GatewayConfig, Job
 from controller.gateway.contact import Contact
+from controller.gateway.doubts import Doubts
 from controller.gateway.exchange import Desk, Exchange
 from controller.gateway.placement import Placement
 from controller.gateway.proof import Proofs
@@ -76,6 +77,7 @@ class Gateway:
             on_proven=lambda alias: self.rooms.ring({alias}),
             start=self._start,
         )
+        self._doubts = Doubts(proofs=self._proofs, table=self.table, report=reports.tell, start=self._start)
         self._asked: set[str] = set()
         """Models that somebody asked this gateway for: what comes up for them is proven before they ask again."""
         placement = self._placement = Placement(self.table, self.leases, self._proofs)
@@ -147,6 +149,7 @@ class Gateway:
         for alias in aliases & self._asked:
             if (view := self.table.views.get(alias)) is not None:
                 self._placement.prove(view)
+        self._doubts.look(aliases)
         self.rooms.ring(aliases)
 
     def _lease_refused(self, key: Key) -> None:

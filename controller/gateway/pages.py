@@ -13,6 +13,8 @@ JSON: Final = b"application/json"
 EVENTS: Final = b"text/event-stream"
 ROBOT: Final = b"1010"
 PROXY_STATUSES: Final = frozenset({403, 404, 502, 503, 504, 530}) | frozenset(range(520, 528))
+NO_BYTE: Final = 524
+"""The machine was reached, and said nothing for as long as the proxy waits."""
 OVERDUE_STATUSES: Final = frozenset({504, 522, 524})
 
 
@@ -27,7 +29,7 @@ def from_proxy(status: int, headers: Headers) -> bool:
     """Told by the head alone. A 500 in plain text is vLLM's own."""
     kind = content_type(headers)
     if kind in (JSON, EVENTS) or kind.endswith(b"+json"):
-        return status == 524
+        return status == NO_BYTE
     return kind == b"text/html" or status in PROXY_STATUSES
 
 

@@ -21,7 +21,7 @@ from controller.gateway.routes import Key, Route, RouteTable, View
 from controller.gateway.stream_leases import StreamLeases
 from controller.gateway.upstream import Upstream
 from controller.gateway.wires import Shape, proof_shape
-from controller.http1 import WireError
+from controller.http1 import Overdue, WireError
 
 log = structlog.get_logger(__name__)
 
@@ -39,12 +39,14 @@ class Verdict:
 
     kind: str | None
     detail: str
+    silent: bool = False
+    """It took the request, and nothing came of it in time."""
 
 
 def judge(status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes, shape: Shape) -> Verdict:
     """What one answer to the proof's request means."""
     if pages.from_proxy(status, headers) or pages.robot_refused(status, body):
-        return Verdict(None, f"the provider's proxy answered {status}")
+        return Verdict(None, f"the provider's proxy answered {status}", silent=status == pages.NO_BYTE)
     if status in (401, 403):
         return Verdict("key-refused", f"the model server answered {status}")
     try:
@@ -115,7 +117,7 @@ class Proofs:
         """The deployment may be moved meanwhile: each attempt goes to where it is now."""
         pause = PAUSE_LEAST
         while (route := self._listed(view.alias, key)) is not None:
-            verdict = await self._attempt(view, route)
+            verdict = await self.attempt(view, route)
             if verdict.kind is not None:
                 self._report(route.key, verdict.kind, verdict.detail)
             if verdict.kind == "key-refused":
@@ -132,7 +134,8 @@ class Proofs:
         view = self._table.views.get(alias)
         return None if view is None else next((route for route in view.routes if route.key == key), None)
 
-    async def _attempt(self, view: View, route: Route) -> Verdict:
+    async def attempt(self, view: View, route: Route) -> Verdict:
+        """Ask for one token, once."""
         shape = proof_shape(view.wires)
         body = json.dumps({"model": view.served_name or view.alias, **shape.proof}).encode()
         try:
@@ -142,6 +145,8 @@ class Proofs:
                     answer = await incoming.read(ANSWER_BYTES)
                 finally:
                     incoming.close()
-        except (WireError, TimeoutError) as error:
+        except (Overdue, TimeoutError) as error:
+            return Verdict(None, f"{type(error).__name__}: {error}", silent=True)
+        except WireError as error:
             return Verdict(None, f"{type(error).__name__}: {error}")
         return judge(incoming.status, incoming.headers, answer, shape)

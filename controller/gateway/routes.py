@@ -31,6 +31,8 @@ class Route:
     proven: bool
     current: bool = True
     """It was made for the config of now, so that its adapters are those that the view names."""
+    doubted: bool = False
+    """The daemon wants to know whether it still writes."""
 
     @property
     def key(self) -> Key:
@@ -169,6 +171,7 @@ def _route(raw: Mapping[str, Any]) -> Route:
         endpoint=endpoint if endpoint.endswith("/") else f"{endpoint}/",
         proven=bool(raw.get("proven", False)),
         current=bool(raw.get("current", True)),
+        doubted=bool(raw.get("doubted", False)),
     )
 
 

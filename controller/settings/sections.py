@@ -126,6 +126,9 @@ class PolicySection(BaseModel):
     """How long another installation must be silent before its machines may be claimed. Too low: two daemons fight."""
     round_gap: Annotated[timedelta, span("1s", "1h")] = timedelta(seconds=30)
     """Between two rounds in which every GPU type was refused. Too low: rate limits. Too high: waiting callers."""
+    hung_after: Annotated[timedelta, span("1m", "24h")] = timedelta(minutes=5)
+    """A server whose counts stand still so long under open requests is asked for one token, and stopped if none comes.
+    Too low: needless questions. Too high: a hung engine bills on."""
     hold_first: Annotated[timedelta, span("1s", "24h")] = timedelta(minutes=10)
     """A model rests so long after its second failed start. Too low: a broken one burns a start each time."""
     hold_max: Annotated[timedelta, span("1s", "7d")] = timedelta(hours=6)

@@ -25,6 +25,7 @@ WAITING: Final = ("vllm:num_requests_waiting", "llamacpp:requests_deferred")
 CACHE_USE: Final = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "llamacpp:kv_cache_usage_ratio")
 PROMPT_TOKENS: Final = ("vllm:prompt_tokens_total", "llamacpp:prompt_tokens_total")
 ANSWER_TOKENS: Final = ("vllm:generation_tokens_total", "llamacpp:tokens_predicted_total")
+STEPS: Final = ("vllm:generation_tokens_total", "llamacpp:n_decode_total")
 PROMPT_RATE: Final = ("llamacpp:prompt_tokens_seconds", "vllm:avg_prompt_throughput_toks_per_s")
 ANSWER_RATE: Final = ("llamacpp:predicted_tokens_seconds", "vllm:avg_generation_throughput_toks_per_s")
 PROCESS_START: Final = ("process_start_time_seconds",)
@@ -63,6 +64,7 @@ def _scrape(samples: list[Sample]) -> Scrape:
         cache_use=normal(_first(samples, CACHE_USE, max), most=1.0),
         prompt_tokens=total(PROMPT_TOKENS),
         answer_tokens=total(ANSWER_TOKENS),
+        steps=total(STEPS),
         prompt_rate=total(PROMPT_RATE),
         answer_rate=total(ANSWER_RATE),
         process_started_at=_instant(_first(samples, PROCESS_START, max)),

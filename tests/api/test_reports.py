@@ -3,6 +3,7 @@
 import pytest
 
 from controller.api.client import Problem
+from controller.core.hang import Asked
 from controller.core.lifecycle import Phase
 from tests.api.world import World
 
@@ -17,6 +18,19 @@ async def test_what_was_proven_under_another_epoch_is_not_proven(house: World) -
     await house.serve()
     await house.report("proved", epoch=house.record().epoch + 1)
     assert (await house.view())["routes"][0]["proven"] is False
+
+
+async def test_a_token_asked_for_is_told_only_where_somebody_doubts(house: World) -> None:
+    record = await house.serve()
+    await house.report("no-token")
+    assert house.panel.doubts.answer(record.id) is None
+    house.panel.doubts.begin(record.id)
+    assert (await house.view())["routes"][0]["doubted"] is True
+    await house.report("no-token")
+    assert house.panel.doubts.answer(record.id) == Asked(came=False, at=house.store.now)
+    await house.report("proved")
+    assert house.panel.doubts.answer(record.id) == Asked(came=True, at=house.store.now)
+    assert house.record().phase is Phase.ACTIVE
 
 
 @pytest.mark.parametrize("kind", ["key-refused", "served-model-mismatch"])

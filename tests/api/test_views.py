@@ -61,7 +61,14 @@ async def test_what_serves_is_a_route_and_ready(house: World) -> None:
     assert view["phase"] == "ready"
     assert view["starting"] is None
     assert view["routes"] == [
-        {"deployment": "qwen-1", "epoch": record.epoch, "endpoint": ENDPOINT, "proven": False, "current": True},
+        {
+            "deployment": "qwen-1",
+            "epoch": record.epoch,
+            "endpoint": ENDPOINT,
+            "proven": False,
+            "current": True,
+            "doubted": False,
+        },
     ]
 
 

@@ -26,6 +26,7 @@ from controller.core.policy import ModelPolicy
 from controller.core.view import View
 from controller.store import deployments
 from controller.store.deployments import Declaration, Planned
+from controller.store.doubts import Doubts
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
@@ -60,6 +61,7 @@ class World:
             policy=POLICY,
             models={model.alias: model for model in models},
             run_id=HOLDER,
+            doubts=Doubts(),
             version="0.0.0",
             stop_only=stop_only,
             problems=["models.qwen.gpus: unknown"] if stop_only else [],

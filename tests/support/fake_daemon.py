@@ -35,8 +35,16 @@ def view(alias: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-def route(deployment: str, endpoint: str, *, epoch: int = 1, proven: bool = True) -> dict[str, Any]:
-    return {"deployment": deployment, "epoch": epoch, "endpoint": endpoint, "proven": proven}
+def route(
+    deployment: str, endpoint: str, *, epoch: int = 1, proven: bool = True, doubted: bool = False
+) -> dict[str, Any]:
+    return {
+        "deployment": deployment,
+        "epoch": epoch,
+        "endpoint": endpoint,
+        "proven": proven,
+        "doubted": doubted,
+    }
 
 
 class FakeDaemon:

@@ -42,7 +42,7 @@ llamacpp:requests_deferred 0
 
 
 def test_counts_of_several_engines_add_up_and_the_fullest_cache_counts() -> None:
-    assert stats_in(VLLM) == Scrape(running=3, waiting=0, cache_use=0.5, prompt_tokens=74, answer_tokens=28)
+    assert stats_in(VLLM) == Scrape(running=3, waiting=0, cache_use=0.5, prompt_tokens=74, answer_tokens=28, steps=28)
 
 
 def test_llama_cpp_tells_the_same_but_its_cache() -> None:
