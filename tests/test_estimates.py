@@ -61,7 +61,7 @@ def test_without_files_nothing_is_sized_and_the_mend_is_told(tmp_path: Path) -> 
     assert (found.weights_bytes, found.cache_bytes, found.fit) == (None, None, None)
     assert (found.disk_gb, found.startup_deadline) == (80, timedelta(minutes=30))
     assert f"no config.json of the model; put it into {tmp_path}/models/qwen, or" in str(found.cannot_size)
-    assert any(note.endswith("write model_size_gb") for note in found.notes)
+    assert any("write model_size_gb, or let --online ask" in note for note in found.notes)
 
 
 def test_an_unknown_architecture_has_weights_and_no_room(tmp_path: Path) -> None:

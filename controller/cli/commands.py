@@ -345,15 +345,22 @@ def config_check(
             help="Folder of a model's files, or its config.json; else models/ALIAS beside the config. Repeatable.",
         ),
     ] = None,
+    online: Annotated[
+        bool, typer.Option("--online", help="Ask the hub, without a key, for sizes and for who may fetch; keep them.")
+    ] = False,
+    hub: Annotated[str, typer.Option(metavar="URL", help="Which hub --online asks.")] = "https://huggingface.co",
     as_json: JsonOption = False,
 ) -> int:
-    """What the config would do, need and cost, asking nobody; ends with 78 and every problem if it cannot be taken.
+    """What the config would do, need and cost; ends with 78 and every problem if it cannot be taken. Nobody is asked
+    without --online.
 
-    Sizes come from model_size_gb and from each model's own files: its config.json tells what a request keeps in memory.
+    Sizes come from model_size_gb, from the hub as it last said, and from each model's own files: its config.json tells
+    what a request keeps in memory.
     """
     from controller.cli import config_check as checking
 
-    return checking.config_check(_settings(config), as_json=as_json, model_files=places_of(model_files or []))
+    asked, places = (hub if online else None), places_of(model_files or [])
+    return checking.config_check(_settings(config), as_json=as_json, model_files=places, hub=asked)
 
 
 def _settings(config: Path | None) -> "Settings":

@@ -1,7 +1,7 @@
 """What would the config do, what would that need and cost, and could the processes have their keys?
 
-Nobody is asked over the network: a model's own files are read where they lie on this machine, prices are the ceilings
-that the config sets.
+Nobody is asked over the network, the hub aside and that only with `--online`: a model's own files are read where they
+lie on this machine, prices are the ceilings that the config sets.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,26 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from controller.cli.exits import Exit, Failure
+from controller.cli.findings import Findings
 from controller.cli.output import printable, say, show_facts, show_json, show_table
 from controller.cli.sizing_table import show_sizing, sizing
 from controller.core.policy import ModelPolicy
-from controller.settings import ConfigProblems, Settings
+from controller.settings import ConfigProblems, Problem, Settings
 from controller.settings.estimates import Estimate, estimate
 from controller.settings.model_files import ModelFiles, read_model_files
 from controller.settings.values import write_span
 
 
-def config_check(settings: Settings, *, as_json: bool, model_files: Mapping[str, Path]) -> Exit:
+def config_check(settings: Settings, *, as_json: bool, model_files: Mapping[str, Path], hub: str | None = None) -> Exit:
     """The config was taken already; says what follows from it.
 
     `model_files` names the files of a model by alias; else they are looked for beside the config. A missing key is
-    told, and is no fault of the config.
+    told, and is no fault of the config. `hub` is the address of one to be asked.
     """
-    models = settings.model_policies()
-    if unknown := sorted(set(model_files) - set(models)):
+    if unknown := sorted(set(model_files) - set(settings.models)):
         raise Failure(Exit.NOT_FOUND, f"--model-files names {unknown[0]}, which is no model of {settings.file}")
+    online = Findings(settings=settings) if hub is None else _online(settings, hub)
+    settings = online.settings
+    models = settings.model_policies()
     estimates = {alias: _estimate(settings, alias, model_files.get(alias)) for alias in models}
-    faults = [str(problem) for found in estimates.values() for problem in found.faults]
+    faults = [str(problem) for problem in (*online.faults, *_of_all(estimates))]
     keys = list(_keys(settings))
     code = Exit.BAD_CONFIG if faults or any(counts for _, counts in keys) else Exit.OK
     missing = [problem for problem, _ in keys]
@@ -38,15 +41,28 @@ def config_check(settings: Settings, *, as_json: bool, model_files: Mapping[str,
         paths = {"store": str(settings.places.store), "evidence": str(settings.places.evidence)}
         show_json({
             "file": str(settings.file), "models": rows, "limits": _limits(settings), "paths": paths, "keys": missing,
-            "faults": faults,
+            "faults": faults, "notes": list(online.notes),
         })  # fmt: skip
         return code
     _show(settings, models, estimates)
+    for note in online.notes:
+        say(printable(note))
     for fault in faults:
         say(printable(fault))
     for problem in missing:
         say(f"key: {problem}")
     return code
+
+
+def _online(settings: Settings, hub: str) -> Findings:
+    from controller.cli.hub_findings import look_online
+
+    return look_online(settings, hub)
+
+
+def _of_all(estimates: Mapping[str, Estimate]) -> Iterator[Problem]:
+    for found in estimates.values():
+        yield from found.faults
 
 
 def _show(settings: Settings, models: Mapping[str, ModelPolicy], estimates: Mapping[str, Estimate]) -> None:

@@ -9,7 +9,7 @@ The tree is a pydantic-settings class; what it is made from is read by `source` 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from pydantic import SecretStr
 
 from controller.core.errors import Refusal
 from controller.core.policy import HostingPolicy, ModelPolicy
-from controller.settings import derived, keys, places
+from controller.settings import derived, hub_sizes, keys, places
+from controller.settings.hub_sizes import HubSize
 from controller.settings.models import ModelSection
 from controller.settings.overrides import overridden
 from controller.settings.places import Places, find_config
@@ -36,6 +37,7 @@ __all__ = [
     "load",
     "load_accepted",
     "settled",
+    "sized",
 ]
 
 
@@ -49,6 +51,8 @@ class Settings:
     places: Places
     tree: Mapping[str, Any] = field(repr=False)
     environment: Mapping[str, str] = field(repr=False)
+    hub_sizes: Mapping[str, HubSize] = field(default_factory=dict)
+    """Of those models whose size the hub told and the config does not state, by alias."""
 
     @property
     def models(self) -> Mapping[str, ModelSection]:
@@ -146,6 +150,22 @@ def load(path: Path, environment: Mapping[str, str]) -> Settings:
     return settled(path, source, problems, environment)
 
 
+def sized(settings: Settings, sizes: Mapping[str, HubSize]) -> Settings:
+    """With what the hub told of sizes where the config states none; `sizes` by `hub_sizes.what`. One for which no disk
+    would do is not taken: it stands in the way of nothing that the config says."""
+    told: dict[str, HubSize] = {}
+    models = dict(settings.models)
+    for alias, section in settings.models.items():
+        size = sizes.get(hub_sizes.what(section))
+        if size is None or "model_size_gb" in section.model_fields_set:
+            continue
+        filled = section.model_copy(update={"model_size_gb": size.size_gb})
+        filled.model_fields_set.discard("model_size_gb")
+        if section.volumes or derived.fetching_disk_gb(filled) is not None:
+            models[alias], told[alias] = filled, size
+    return replace(settings, written=settings.written.model_copy(update={"models": models}), hub_sizes=told)
+
+
 def load_accepted(text: str, environment: Mapping[str, str]) -> Settings:
     """The config that `Settings.accepted` wrote; its gateway section is the default. Raises ConfigProblems."""
     try:
@@ -174,6 +194,7 @@ def settled(path: Path, source: Source, problems: list[Problem], environment: Ma
         tree=source.tree,
         environment=environment,
     )
+    settings = sized(settings, hub_sizes.read(settings.places.state))
     try:
         settings.hosting_policy()
         settings.model_policies()

@@ -110,7 +110,8 @@ def _disks_usd_per_hour(section: ModelSection) -> Decimal:
 
 def fingerprint(section: ModelSection) -> str:
     """Digest of what shapes the resource. Keys at their defaults are left out, so that a new key changes nothing."""
-    shape = section.model_dump(mode="json", include=set(SHAPING), exclude_defaults=True)
+    # Of what is written only: a size that the hub told later makes no other machine of one that runs.
+    shape = section.model_dump(mode="json", include=set(SHAPING) & section.model_fields_set, exclude_defaults=True)
     if section.reads_only:
         # Of the wires only these two are a server of another kind.
         shape["reads"] = sorted(section.wires)

@@ -19,6 +19,7 @@ from controller.core.spend import cost_micros, to_micros, to_usd
 from controller.settings import Settings
 from controller.settings.cache_numbers import number_bytes
 from controller.settings.cards import CARD_GB
+from controller.settings.hub_sizes import HubSize
 from controller.settings.model_files import ModelFiles
 from controller.settings.models import ModelSection
 from controller.settings.problems import Problem
@@ -194,7 +195,7 @@ def _notes(
     section = settings.models[found.alias]
     if found.cannot_size is not None:
         yield f"cannot size its cache: {found.cannot_size}"
-    yield from _size_notes(section, files, found)
+    yield from _size_notes(section, files, found, settings.hub_sizes.get(found.alias))
     yield from _fit_notes(found)
     if architecture is not None and architecture.senses:
         yield "what it takes while it reads pictures or sound is not counted"
@@ -204,11 +205,15 @@ def _notes(
     yield from _price_notes(found, lifetime=lifetime, usd_per_day=settings.written.usd_per_day)
 
 
-def _size_notes(section: ModelSection, files: ModelFiles | None, found: Estimate) -> Iterator[str]:
+def _size_notes(
+    section: ModelSection, files: ModelFiles | None, found: Estimate, told: HubSize | None
+) -> Iterator[str]:
     declared = section.model_size_gb
+    if told is not None:
+        yield f"the size of its weights is the hub's, asked on {told.asked_at:%Y-%m-%d}; model_size_gb stands above it"
     if found.weights_bytes is None:
         yield "the size of its weights is unknown, so disk and startup deadline are those of any model: " + (
-            "write model_size_gb"
+            "write model_size_gb, or let --online ask the hub"
         )
     elif declared is None:
         size = gigabytes(found.weights_bytes)
@@ -216,7 +221,8 @@ def _size_notes(section: ModelSection, files: ModelFiles | None, found: Estimate
     elif files is not None and files.weights_bytes is not None:
         size = gigabytes(files.weights_bytes)
         if not declared / _SIZES_DIFFER <= size <= declared * _SIZES_DIFFER:
-            yield f"model_size_gb = {declared}, but its files say {size}"
+            stated = f"model_size_gb = {declared}" if told is None else f"the hub says {declared} GB"
+            yield f"{stated}, but its files say {size}"
 
 
 def _fit_notes(found: Estimate) -> Iterator[str]:

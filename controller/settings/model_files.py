@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from controller.settings import weights
 from controller.settings.problems import ConfigProblems, Problem
 
 CONFIG_NAME: Final = "config.json"
@@ -24,7 +25,6 @@ INDEX_BYTES_MAX: Final = 64 * 2**20
 FILES_MAX: Final = 10_000
 _POINTER_BYTES_MAX: Final = 1024
 _POINTER: Final = re.compile(rb"version https://git-lfs\S+\n(?:[^\n]{1,200}\n)*?size (\d{1,15})\n")
-_PART: Final = re.compile(r"(.+)-\d{5}-of-\d{5}\.gguf", re.ASCII)
 _MEND: Final = "give the folder of the model's files, or its config.json"
 
 
@@ -43,10 +43,10 @@ def read_model_files(place: Path, *, gguf: bool, model_file: str | None = None) 
             return ModelFiles(place=place, config=_json(place, CONFIG_BYTES_MAX))
         names = {entry.name for entry in islice(os.scandir(place), FILES_MAX)}
         config = _json(place / CONFIG_NAME, CONFIG_BYTES_MAX) if CONFIG_NAME in names else None
-        weights = _gguf(place, names, model_file) if gguf else _safetensors(place, names)
+        size = _sizes(place, weights.gguf(names, model_file=model_file)) if gguf else _safetensors(place, names)
     except OSError as error:
         raise _refused(Path(error.filename or place), (error.strerror or "cannot be read").lower()) from error
-    return ModelFiles(place=place, config=config, weights_bytes=weights)
+    return ModelFiles(place=place, config=config, weights_bytes=size)
 
 
 def _safetensors(folder: Path, names: set[str]) -> int | None:
@@ -54,31 +54,13 @@ def _safetensors(folder: Path, names: set[str]) -> int | None:
         index = _json(folder / INDEX_NAME, INDEX_BYTES_MAX)
         if (total := _total(index)) is not None:
             return total
-    found = [name for name in names if name.endswith(".safetensors")]
-    # Some repositories have the same weights again under another name.
-    usual = [name for name in found if re.fullmatch(r"model(-\d{5}-of-\d{5})?\.safetensors", name)]
-    return _sizes(folder, usual or found)
+    return _sizes(folder, weights.safetensors(names))
 
 
 def _total(index: object) -> int | None:
     metadata: Any = index.get("metadata") if isinstance(index, Mapping) else None
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
     return total if isinstance(total, int) and not isinstance(total, bool) and 0 < total < 10**15 else None
-
-
-def _gguf(folder: Path, names: set[str], model_file: str | None) -> int | None:
-    """The one file that is served, or all parts of it; None where it cannot be told which."""
-    found = {name for name in names if name.endswith(".gguf") and not name.startswith("mmproj")}
-    if model_file is not None:
-        first = model_file.rpartition("/")[2]
-        if first not in found:
-            return None
-        return _sizes(folder, [name for name in found if _stem(name) == _stem(first)])
-    return _sizes(folder, list(found)) if len({_stem(name) for name in found}) == 1 else None
-
-
-def _stem(name: str) -> str:
-    return match[1] if (match := _PART.fullmatch(name)) else name
 
 
 def _sizes(folder: Path, names: list[str]) -> int | None:

@@ -29,7 +29,7 @@ _OWN_VARIABLES: Final = {
 _OWN_ARGUMENTS: Final = (
     "--api-key", "--api-key-file", "--hf-token", "--host", "--port", "--served-model-name", "--alias", "-a", "-hft",
 )  # fmt: skip
-_HUB_NAME: Final = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+", re.ASCII)
+HUB_NAME: Final = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+", re.ASCII)
 LLAMA_SAMPLING: Final = (
     "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
     "max_new_tokens",
@@ -193,7 +193,7 @@ def _adapters(section: ModelSection) -> Iterator[Contradiction]:
                 why="llama.cpp loads adapters from files alone",
                 mend="put it on a volume, and write its path, as in /workspace/adapters/sql.gguf",
             )
-        elif not place.startswith("/") and not _HUB_NAME.fullmatch(place):
+        elif not place.startswith("/") and not HUB_NAME.fullmatch(place):
             yield Contradiction(
                 key="adapters",
                 value=place,

@@ -81,7 +81,8 @@ class ModelSection(BaseModel):
     ] = "/workspace"
     """Where a volume is mounted; caches go there."""
     model_size_gb: Gigabytes | None = None
-    """Size of the weights in GB. Too low: starts cut off, disks too small. Too high: a hung start is paid longer."""
+    """Size of the weights in GB; default: as the hub last told `config check --online`, else unknown. Too low: starts
+    cut off, disks too small. Too high: a hung start is paid longer."""
     max_num_seqs: Annotated[int, whole(1, 1024)] = 8
     """Requests at once. Too low: they queue in the server. Too high: does not fit in memory."""
     max_num_batched_tokens: Annotated[int, whole(1, 2_000_000)] | None = None
