@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controller.settings import model_rules
-from controller.upstreams import llama_cpp
+from controller.upstreams import llama_cpp, vllm
 from tests.test_settings import SHORT, refused, taken
 
 LLAMA = 'server = "llama_cpp"\n'
@@ -78,6 +78,10 @@ def test_a_vllm_that_can_be_used_without_its_key_is_refused_however_its_tag_says
         assert taken(tmp_path, text).models["qwen"].image.endswith(tag)
     else:
         assert "CVE-2026-48746" in refused(tmp_path, text)[0]
+
+
+def test_the_oldest_vllm_is_one_for_configs_and_for_what_runs() -> None:
+    assert model_rules.VLLM_OLDEST == vllm.OLDEST
 
 
 def test_the_sampling_that_a_config_may_say_is_what_llama_cpp_is_told() -> None:

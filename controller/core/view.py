@@ -31,6 +31,8 @@ class Probed:
     """When an answer last said that it does not serve yet."""
     runtime: Runtime | None = None
     """What its server then counted about itself."""
+    version: str | None = None
+    """Of the server, where the image does not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from controller.providers.runpod.order import Cloud, NetworkVolume, RunpodModel, secret_reference
 from controller.providers.writing import Launch
 from controller.settings import Settings
+from controller.settings.model_rules import vllm_version
 from controller.settings.models import ModelSection
 from controller.tasks.observer import Watched
 from controller.upstreams import llama_cpp, vllm
@@ -131,4 +132,5 @@ def _watched(settings: Settings, alias: str, ordered: RunpodModel, *, probe_keys
         server=settings.models[alias].server,
         secret_reference=secret_reference(ordered.key_secret),
         credential=None if key is None else key.get_secret_value(),
+        ask_version=settings.models[alias].server == "vllm" and vllm_version(settings.models[alias]) is None,
     )

@@ -78,8 +78,7 @@ def _alias(alias: str) -> Iterator[Contradiction]:
 
 
 def _image(section: ModelSection) -> Iterator[Contradiction]:
-    name, _, digest = section.image.partition("@")
-    repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
+    _, tag, digest = _image_parts(section.image)
     if tag in ("", "latest") and not digest and not section.allow_unpinned:
         yield Contradiction(
             key="image",
@@ -87,15 +86,28 @@ def _image(section: ModelSection) -> Iterator[Contradiction]:
             why="the image is not pinned: what runs could change with each start",
             mend='add a version tag, as in ":v0.31.0", or a digest; or set allow_unpinned = true',
         )
-    version = re.search(r"(?:^|[-_])v?(\d{1,4})\.(\d{1,4})", tag, re.ASCII)
-    is_vllm = section.server == "vllm" and "vllm" in repository
-    if is_vllm and version and (int(version[1]), int(version[2])) < VLLM_OLDEST:
+    version = vllm_version(section)
+    if section.server == "vllm" and version is not None and version < VLLM_OLDEST:
         yield Contradiction(
             key="image",
             value=section.image,
             why="vLLM before 0.22 can be used without its key on a public address (CVE-2026-48746)",
             mend="use v0.22.0 or newer",
         )
+
+
+def vllm_version(section: ModelSection) -> tuple[int, int] | None:
+    """As the image's tag says it; None: it does not, and what runs is known only once it runs."""
+    repository, tag, _ = _image_parts(section.image)
+    version = re.search(r"(?:^|[-_])v?(\d{1,4})\.(\d{1,4})", tag, re.ASCII)
+    return (int(version[1]), int(version[2])) if version and "vllm" in repository else None
+
+
+def _image_parts(image: str) -> tuple[str, str, str]:
+    """Repository, tag and digest; empty where there is none."""
+    name, _, digest = image.partition("@")
+    repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
+    return repository, tag, digest
 
 
 def _disk(section: ModelSection) -> Iterator[Contradiction]:

@@ -270,13 +270,14 @@ def record_observed(tx: Tx, decided_on: Record, seen: ProvisionedDeployment) -> 
     return tx.put_record(hosting.observed(tx.current(decided_on), seen))
 
 
-def record_ready(tx: Tx, decided_on: Record, *, took: timedelta | None = None) -> Record:
-    """Our own probe says that it serves. `took`: the measured cold start, kept for estimates and for the idle floor."""
+def record_ready(tx: Tx, decided_on: Record, *, took: timedelta | None = None, detail: str | None = None) -> Record:
+    """Our own probe says that it serves. `took`: the measured cold start, kept for estimates and for the idle floor.
+    `detail`: what it says of itself, for the evidence."""
     before = tx.current(decided_on)
     if before.phase is not Phase.REQUESTED:
         raise Stale(f"{before.id} is {before.phase}")
     stored = tx.put_record(hosting.ready(before, now=tx.now))
-    phase_moved(tx, before, stored)
+    phase_moved(tx, before, stored, detail=detail)
     if took is not None:
         holds.note_cold_start(tx, stored.model, took=took)
     return stored

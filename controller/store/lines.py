@@ -56,7 +56,7 @@ def of_reservation(reservation: Reservation, ledger: str) -> dict[str, Any]:
     }
 
 
-def phase_moved(tx: Tx, before: Record, after: Record) -> None:
+def phase_moved(tx: Tx, before: Record, after: Record, *, detail: str | None = None) -> None:
     """Tell a phase change; nothing is told where the phase stayed."""
     if before.phase is after.phase:
         return
@@ -66,4 +66,5 @@ def phase_moved(tx: Tx, before: Record, after: Record) -> None:
         phase={"from": before.phase.value, "to": after.phase.value},
         reason=after.reason,
         evidence=None if after.evidence is None else of_evidence(after.evidence),
+        detail=detail,
     )

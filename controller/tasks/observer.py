@@ -52,6 +52,7 @@ class Watched:
     server: str
     secret_reference: str | None
     credential: str | None
+    ask_version: bool = False
 
 
 class Observer:
@@ -236,6 +237,7 @@ class Observer:
                 server="llama_cpp" if watched.server == "llama_cpp" else "vllm",
                 secret_reference=watched.secret_reference,
                 credential=watched.credential,
+                ask_version=watched.ask_version,
             )
         )
         if probe.verdict is not Verdict.READY and record.phase is Phase.ACTIVE:
@@ -253,6 +255,7 @@ class Observer:
             at=probe.observed_at,
             awaited_at=awaited_at,
             runtime=_runtime(former, probe),
+            version=probe.version,
         )
         self._publish(probes={**kept, record.id: probed})
 

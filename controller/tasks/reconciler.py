@@ -246,8 +246,8 @@ class Reconciler:
             case reconcile.Nothing():
                 return decision.until
             case reconcile.Ready():
-                took = self._cold_start(record)
-                await self._store.write(lambda tx: deployments.record_ready(tx, record, took=took))
+                took, detail = self._cold_start(record), self._runs(record)
+                await self._store.write(lambda tx: deployments.record_ready(tx, record, took=took, detail=detail))
             case reconcile.Unready():
                 await self._store.write(lambda tx: deployments.record_unready(tx, record, since=decision.since))
             case reconcile.ReadyAgain():
@@ -270,6 +270,10 @@ class Reconciler:
         if probed is None or record.started_at is None:
             return None
         return cold_start(started_at=record.started_at, awaited_at=probed.awaited_at, ready_at=probed.at)
+
+    def _runs(self, record: Record) -> str | None:
+        probed = self._view.value.probes.get(record.id)
+        return None if probed is None or probed.version is None else f"runs vLLM {probed.version}"
 
     def _drain_until(self, record: Record, reason: StopReason) -> datetime | None:
         """Open requests may end where the machine still serves well; not where it is broken or unsafe."""

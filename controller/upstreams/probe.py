@@ -23,6 +23,7 @@ from controller.core.readiness import Verdict
 from controller.core.runtime import Scrape
 from controller.transport import MIB, Answer, AsyncTransport, CallLimits, Http, TransportError, redacted
 from controller.upstreams.stats import stats_in, told_in, with_slots
+from controller.upstreams.vllm import OLDEST
 
 USER_AGENT: Final = (
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
@@ -32,6 +33,7 @@ PROBE_LIMITS: Final = CallLimits(whole=timedelta(seconds=10), body_bytes=MIB)
 SCRAPE_LIMIT: Final = timedelta(seconds=2)
 """What a server counts about itself is worth no more patience (LS-12)."""
 NAMES_MAX: Final = 64
+VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[0-9A-Za-z.+_-]{0,50}", re.ASCII)
 PROXY_CODE: Final = re.compile(rb"\b1010\b")
 
 Server = Literal["vllm", "llama_cpp"]
@@ -47,6 +49,8 @@ class ProbeTarget:
     """The literal text that the provider should have replaced with the key."""
     credential: str | None = field(default=None, repr=False)
     """The server's key, if the operator lets us hold it."""
+    ask_version: bool = False
+    """Its image does not say which vLLM it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,8 @@ class Probe:
     """Did anything answer at all? If not, this machine's network may be what is wrong."""
     scrape: Scrape | None = None
     """What it counts about itself; None: it did not tell, or is not ready."""
+    version: str | None = None
+    """Of vLLM, where it was asked for and told."""
 
 
 def open_prober(
@@ -79,9 +85,10 @@ class HttpProber:
 
     async def probe(self, target: ProbeTarget) -> Probe:
         """Never raises for what the server does; each call has its own limit."""
-        answered, served, scrape = True, None, None
+        answered, served, scrape, version = True, None, None, None
         try:
             served, scrape = await self._serves(target)
+            version = await self._version(target) if target.ask_version else None
             verdict, detail = Verdict.READY, "serves"
         except _Ended as ended:
             verdict, detail = ended.verdict, ended.detail
@@ -95,6 +102,7 @@ class HttpProber:
             observed_at=self._clock.now(),
             answered=answered,
             scrape=scrape if scrape is not None and scrape.known else None,
+            version=version,
         )
 
     async def aclose(self) -> None:
@@ -102,7 +110,7 @@ class HttpProber:
 
     async def _serves(self, target: ProbeTarget) -> tuple[tuple[str, ...] | None, Scrape | None]:
         """The names it serves by, and its own numbers. Raises _Ended with the first thing that is not as it must be."""
-        root = target.endpoint.removesuffix("/").removesuffix("/v1")
+        root = _root(target)
         await self._healthy(root)
         guarded = await self._guarded(root, target.server)
         if target.secret_reference is not None:
@@ -117,6 +125,17 @@ class HttpProber:
             return None, None  # llama.cpp tells nothing to whoever has no key (MS-11)
         text = await self._told(f"{root}/metrics")
         return (None, None) if text is None else told_in(text.decode("utf-8", errors="replace"))
+
+    async def _version(self, target: ProbeTarget) -> str | None:
+        """Unknown rather than an end, but for one that anybody may use: a pinned one of that age is never ordered."""
+        body = await self._told(f"{_root(target)}/version")
+        said = None if body is None else _json(body)
+        version = said.get("version") if isinstance(said, dict) else None
+        if not isinstance(version, str) or (number := VERSION.fullmatch(version)) is None:
+            return None
+        if (int(number[1]), int(number[2])) < OLDEST:
+            raise _Ended(Verdict.UNPROTECTED, f"vLLM {version} can be used without its key (CVE-2026-48746)")
+        return version
 
     async def _healthy(self, root: str) -> None:
         answer = await self._get(f"{root}/health")
@@ -168,6 +187,10 @@ class HttpProber:
         if 520 <= answer.code <= 530:
             raise _Ended(Verdict.UNREACHABLE, f"the proxy got no answer ({answer.code})")
         return answer
+
+
+def _root(target: ProbeTarget) -> str:
+    return target.endpoint.removesuffix("/").removesuffix("/v1")
 
 
 class _Ended(Exception):

@@ -21,6 +21,8 @@ PREFILL_PIECE_TOKENS: Final = 2048
 
 SAMPLING_WITHOUT_THINKING: Final = {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "presence_penalty": 1.5}
 KEY_ARGUMENTS: Final = ("--api-key", "--hf-token")
+OLDEST: Final = (0, 22)
+"""Older ones let a request with a forged Host header in without the key (CVE-2026-48746)."""
 ADAPTER_RANK: Final = 16
 ADAPTER_RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 """vLLM takes these limits and no others, so that a rank between them gets the next one."""

@@ -137,6 +137,24 @@ def test_the_probe_knows_server_reference_and_credential(tmp_path: Path) -> None
     assert watched.secret_reference == "{{ RUNPOD_SECRET_vllm_qwen }}"
 
 
+@pytest.mark.parametrize(
+    ("image", "line", "asked"),
+    [
+        ("vllm/vllm-openai:v0.31.0", "", False),
+        ("vllm/vllm-openai:latest", "allow_unpinned = true", True),
+        ("vllm/vllm-openai@sha256:" + "0" * 64, "", True),
+        ("acme/server:v1.2", "", True),
+        ("acme/server:v1.2", 'server = "llama_cpp"', False),
+    ],
+)
+def test_a_vllm_whose_image_does_not_say_its_version_is_asked_for_it(
+    tmp_path: Path, image: str, line: str, asked: bool
+) -> None:
+    config = write_config(tmp_path, extra=line)
+    config.write_text(config.read_text().replace("vllm/vllm-openai:v0.31.0", image))
+    assert fleet(load(config, {})).watched["qwen"].ask_version is asked
+
+
 def test_without_a_named_probe_key_the_daemon_holds_none(tmp_path: Path) -> None:
     assert made(tmp_path).watched["qwen"].credential is None
 

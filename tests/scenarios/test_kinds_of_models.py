@@ -70,6 +70,20 @@ def test_an_adapter_wakes_its_model_answers_by_its_own_name_and_keeps_the_machin
     scenario(play)
 
 
+@pytest.mark.parametrize(("pinned", "details"), [(True, {None}), (False, {None, "runs vLLM 0.32.0"})])
+def test_what_an_unpinned_image_turned_out_to_hold_is_evidence(pinned: bool, details: set[str | None]) -> None:
+    async def play(world: World) -> None:
+        section = MODEL.format(lines='idle_after = "300s"\nallow_unpinned = true')
+        world.write(section if pinned else section.replace(":v0.31.0", ":latest"))
+        async with world.box() as box:
+            assert await asked(box, "m1") == "org/m1"
+            assert {line.get("detail") for line in world.events("deployment.phase")} == details
+            await world.until(lambda: not world.alive(), within=600)
+            await anyio.sleep(300)
+
+    scenario(play)
+
+
 async def ask(box: Box, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     request = Outgoing(
         method="POST",

@@ -47,11 +47,22 @@ class Upstream:
         return self._otherwise(request.url.path, key) or serving(request.url.path, key)
 
     async def probed(
-        self, *, credential: str | None = None, reference: str | None = REFERENCE, server: Server = "vllm"
+        self,
+        *,
+        credential: str | None = None,
+        reference: str | None = REFERENCE,
+        server: Server = "vllm",
+        ask_version: bool = False,
     ) -> Probe:
         prober = open_prober(clock=HandClock(), transport=httpx.MockTransport(self))
         return await prober.probe(
-            ProbeTarget(endpoint=ENDPOINT, server=server, secret_reference=reference, credential=credential)
+            ProbeTarget(
+                endpoint=ENDPOINT,
+                server=server,
+                secret_reference=reference,
+                credential=credential,
+                ask_version=ask_version,
+            )
         )
 
 
@@ -156,6 +167,34 @@ async def test_a_redirect_is_not_followed() -> None:
     upstream = Upstream(on("/health", httpx.Response(302, headers={"location": "https://elsewhere.example/"})))
     assert (await upstream.probed()).verdict is Verdict.NOT_READY
     assert {request.url.host for request in upstream.requests} == {"abc-8000.proxy.example"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict", "version"),
+    [
+        (httpx.Response(200, json={"version": "0.33.0"}), Verdict.READY, "0.33.0"),
+        (httpx.Response(200, json={"version": "0.22.0rc1+cu128"}), Verdict.READY, "0.22.0rc1+cu128"),
+        (httpx.Response(200, json={"version": "0.21.9"}), Verdict.UNPROTECTED, None),
+        (httpx.Response(200, json={"version": "0.9"}), Verdict.UNPROTECTED, None),
+        (httpx.Response(200, json={"version": "dev"}), Verdict.READY, None),
+        (httpx.Response(200, json={"version": "0.33.0 <b>" + "x" * 99}), Verdict.READY, None),
+        (httpx.Response(200, json={"version": 33}), Verdict.READY, None),
+        (httpx.Response(200, json=[]), Verdict.READY, None),
+        (httpx.Response(200, text="0.33.0"), Verdict.READY, None),
+        (httpx.Response(404), Verdict.READY, None),
+    ],
+)
+async def test_what_the_image_does_not_say_is_asked_of_the_server_and_an_open_one_does_not_serve(
+    reply: httpx.Response, verdict: Verdict, version: str | None
+) -> None:
+    probe = await Upstream(on("/version", reply)).probed(ask_version=True)
+    assert (probe.verdict, probe.version) == (verdict, version)
+
+
+async def test_nobody_asks_a_pinned_server_for_its_version() -> None:
+    upstream = Upstream()
+    await upstream.probed()
+    assert "/version" not in {request.url.path for request in upstream.requests}
 
 
 async def test_every_call_looks_like_a_browsers() -> None:
