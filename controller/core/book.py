@@ -140,9 +140,10 @@ class Book:
         return tuple(sorted((d for d in self.obligations.values() if d.due), key=lambda d: (d.due_at, d.id)))
 
     def ceiling(self, deployment: DeploymentId) -> Decimal | None:
-        """What an hour of it may cost at most, as was reserved for it; `None` for what was claimed."""
+        """What an hour of it may cost at most, as was reserved for it; `None` where nobody knew a rate."""
         held = [hold.ceiling_micros_per_hour for hold in self.reservations.values() if hold.deployment == deployment]
-        return to_usd(max(held)) if held else None
+        most = max(held, default=0)
+        return to_usd(most) if most else None
 
     def ordered(self, record: Record) -> str | None:
         """The offer that its machine came of: type of card, and place where one was asked for."""

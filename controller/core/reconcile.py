@@ -7,8 +7,10 @@ matter. A ceiling or a fault obliges a stop, it never stops by itself.
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
+from controller.core.costs import Costs, too_dear
 from controller.core.deployment import Record, SeenResource
 from controller.core.evidence import StopReason
 from controller.core.identity import Owner
@@ -36,6 +38,7 @@ class Look:
 
     seen: SeenResource | None = None
     assessment: Assessment | None = None
+    costs: Costs = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,8 @@ class Bounds:
     lifetime: timedelta
     model: ModelPolicy | None
     """`None`: the model is not configured any more."""
+    usd_per_hour_max: Decimal | None = None
+    """`None`: no ceiling is known."""
     readable: bool = True
     """False in stop-only mode on a config that could not be read: a missing model then means nothing."""
 
@@ -109,6 +114,8 @@ def decide(record: Record, look: Look, bounds: Bounds, *, now: datetime) -> Deci
         return Nothing()
     if (reason := overdue(record, bounds, now=now)) is not None:
         return RequireStop(reason=reason)
+    if too_dear(look.costs, bounds.usd_per_hour_max):
+        return RequireStop(reason=StopReason.SPEND)
     return _readiness(record, look.assessment, bounds, now=now)
 
 

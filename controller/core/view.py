@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from controller.core.costs import Costs
 from controller.core.deployment import SeenResource
 from controller.core.identity import DeploymentId, RequestId, ResourceKey
 from controller.core.inventory import Absences, Listing, Read
@@ -53,6 +54,8 @@ class View:
     probes: Mapping[DeploymentId, Probed] = field(default_factory=dict)
     usd_per_hour: Mapping[str, Decimal] = field(default_factory=dict)
     """Price of one card by offer, as far as known."""
+    costs: Mapping[ResourceKey, Costs] = field(default_factory=dict)
+    """What each of our resources was lately said to bill."""
     shortages: Mapping[str, Shortage] = field(default_factory=dict)
     """By model, of which offers there was none left, and when."""
     interval: timedelta = timedelta(seconds=15)

@@ -270,6 +270,14 @@ def record_observed(tx: Tx, decided_on: Record, seen: ProvisionedDeployment) -> 
     return tx.put_record(hosting.observed(tx.current(decided_on), seen))
 
 
+def record_cost(tx: Tx, decided_on: Record, seen: SeenResource) -> Record:
+    """It bills more than was known: what it has cost is believed at the higher rate."""
+    before = tx.current(decided_on)
+    stored = tx.put_record(replace(before, usd_per_hour=seen.usd_per_hour))
+    tx.line("ledger.drift", **of_record(stored), detail={"before_usd_per_hour": before.usd_per_hour})
+    return stored
+
+
 def record_ready(tx: Tx, decided_on: Record, *, took: timedelta | None = None, detail: str | None = None) -> Record:
     """Our own probe says that it serves. `took`: the measured cold start, kept for estimates and for the idle floor.
     `detail`: what it says of itself, for the evidence."""

@@ -15,6 +15,7 @@ import anyio
 
 from controller.clock import Clock
 from controller.core.book import Book
+from controller.core.costs import follow_costs
 from controller.core.deployment import CreateAnswer, Record, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope
 from controller.core.inventory import Absences, Listing, Present, follow
@@ -152,6 +153,7 @@ class Observer:
             completed=listing if listing.complete else view.completed,
             failing_since=None if listing.complete else view.failing_since or listing.began_at,
             absences=self._absences(listing, keys, requests),
+            costs=follow_costs(view.costs, listing, keys=keys),
             sighted={**forgotten, **seen},
             interval=self.interval(book),
         )

@@ -8,6 +8,7 @@ obligations, idleness, crash loops and orphans have tasks of their own.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from typing import assert_never
 
@@ -84,7 +85,18 @@ class Reconciler:
             "account",
             "matching_since",
         ),
-        view=("listing", "completed", "judged", "absences", "reads", "probes", "usd_per_hour", "shortages", "interval"),
+        view=(
+            "listing",
+            "completed",
+            "judged",
+            "absences",
+            "reads",
+            "probes",
+            "usd_per_hour",
+            "costs",
+            "shortages",
+            "interval",
+        ),
     )
 
     def __init__(
@@ -152,7 +164,8 @@ class Reconciler:
             await self._store.write(lambda tx: deployments.follow_move(tx, record, moved))
             return None
         record = await self._take_in(record, seen)
-        look = reconcile.Look(seen=seen, assessment=self._assessment(record))
+        costs = () if record.key is None else self._view.value.costs.get(record.key, ())
+        look = reconcile.Look(seen=seen, assessment=self._assessment(record), costs=costs)
         bounds = self._bounds(record)
         decision = reconcile.decide(record, look, bounds, now=self._store.now)
         return await self._apply(record, decision)
@@ -173,12 +186,23 @@ class Reconciler:
         return carrying[0] if len(carrying) == 1 else None
 
     def _bounds(self, record: Record) -> reconcile.Bounds:
+        model = self._charter.models.get(record.model)
         return reconcile.Bounds(
             owner=self._store.book.owner,
             lifetime=self._charter.policy.lifetime(record.spec.requested_lifetime),
-            model=self._charter.models.get(record.model),
+            model=model,
+            usd_per_hour_max=self._usd_per_hour_max(record, model),
             readable=self._charter.config_readable,
         )
+
+    def _usd_per_hour_max(self, record: Record, model: ModelPolicy | None) -> Decimal | None:
+        """As configured now; else what was reserved for it; else, for what was claimed at no known rate, the price."""
+        if model is not None and model.usd_per_hour_max is not None:
+            return model.usd_per_hour_max
+        reserved = self._store.book.ceiling(record.id)
+        if reserved is not None or model is None:
+            return reserved
+        return ceiling(model, self._view.value.usd_per_hour)
 
     async def _resolve(self, record: Record) -> datetime | None:
         """Look for what came of a lost create by the request ids that it may carry, what bears all our marks first. The
@@ -230,6 +254,8 @@ class Reconciler:
             served_model=probed.served[0] if probed is not None and probed.served and len(probed.served) == 1 else None,
             observed_at=self._store.now,
         )
+        if _bills_more(record, seen):
+            record = await self._store.write(lambda tx: deployments.record_cost(tx, record, seen))
         if record.observed is not None and replace(record.observed, observed_at=observed.observed_at) == observed:
             return record
         return await self._store.write(lambda tx: deployments.record_observed(tx, record, observed))
@@ -396,3 +422,9 @@ class Reconciler:
             now=self._store.now,
             spans_now=self._clock.now(),
         )
+
+
+def _bills_more(record: Record, seen: SeenResource) -> bool:
+    """Does it bill more than is on record? Less is not believed: a machine that stands still says nothing."""
+    said = seen.usd_per_hour
+    return record.phase in SERVING and said is not None and said > (record.usd_per_hour or 0)

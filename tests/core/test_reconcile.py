@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -174,6 +175,27 @@ def test_what_is_not_known_starts_and_ends_nothing(look: Look) -> None:
 def test_an_unfit_server_is_owed_a_stop(phase: Phase) -> None:
     decision = decided(serving(phase), probed(False, StopReason.KEY_REFUSED))
     assert decision == RequireStop(reason=StopReason.KEY_REFUSED)
+
+
+# Money
+
+
+@pytest.mark.parametrize(
+    ("phase", "ceiling", "stops"),
+    [
+        (Phase.REQUESTED, "2", True),
+        (Phase.ACTIVE, "2", True),
+        (Phase.STOP_REQUIRED, "2", False),
+        (Phase.ACTIVE, "2.5", False),
+        (Phase.ACTIVE, None, False),
+    ],
+)
+def test_what_bills_more_than_its_ceiling_in_two_listings_is_owed_a_stop(
+    phase: Phase, ceiling: str | None, stops: bool
+) -> None:
+    look = replace(probed(True), costs=(Decimal("2.5"), Decimal("2.5")))
+    found = decided(serving(phase), look, usd_per_hour_max=None if ceiling is None else Decimal(ceiling))
+    assert (found == RequireStop(reason=StopReason.SPEND)) is stops
 
 
 # Order

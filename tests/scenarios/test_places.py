@@ -22,6 +22,13 @@ def configure_volumes(world: World) -> None:
     world.configure("m1", extra=VOLUMES)
 
 
+def configure(world: World) -> None:
+    """A model with two volumes, which are there."""
+    for name, place in (("vol1", "US-TX-3"), ("vol2", "US-KS-2")):
+        world.emulator.put_volume({"id": name, "name": name, "size": 100, "dataCenter": place})
+    world.configure("m1", extra=VOLUMES)
+
+
 async def served(world: World, box: Box) -> Any:
     """The machine that a first caller gets his answer from."""
     waiting = world.soon(box.chat(world))
@@ -75,7 +82,7 @@ def test_where_no_volume_has_a_machine_beside_it_one_fetches_the_weights_elsewhe
 
 def test_with_everything_sold_out_all_is_asked_for_and_told_and_the_first_that_comes_back_is_taken() -> None:
     async def play(world: World) -> None:
-        world.configure("m1", extra=VOLUMES)
+        configure(world)
         async with world.box() as box:
             waiting = world.soon(box.chat(world))
             await world.at(29)
@@ -151,3 +158,20 @@ image = "vllm/vllm-openai:v0.31.0"
 gpus = ["NVIDIA L40S"]
 context = 4096
 """
+
+
+@pytest.mark.parametrize(("usd", "stopped"), [(2.0, False), (2.01, True)])
+def test_a_machine_whose_cost_rises_above_the_ceiling_drains_and_one_at_it_serves_on(usd: float, stopped: bool) -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            waiting = world.soon(box.chat(world))
+            await world.until(lambda: waiting.done, within=120)
+            (pod,) = world.alive()
+            world.emulator.change_pod(pod["id"], {"cost": usd})
+            await world.at(world.now_s + 150)
+        assert (world.alive() == []) is stopped
+        reasons = [line["reason"] for line in world.events("obligation.due")]
+        assert reasons == (["spend"] if stopped else [])
+
+    scenario(play)

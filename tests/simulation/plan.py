@@ -39,6 +39,9 @@ RHYTHMS: Final[dict[str, Rhythm]] = {STANDARD: clients.STANDARD, CALM: clients.C
 BALANCE_USD: Final = 1_000_000.0
 WITH_REPLICAS: Final = 0.3
 """In so many of the runs one model has two slots."""
+WITH_VOLUMES: Final = 0.3
+"""In so many of the runs the weights of one model lie on volumes in two places."""
+VOLUMES: Final = {"US-TX-3": "vol1", "US-KS-2": "vol2"}
 
 
 class Plan:
@@ -58,9 +61,18 @@ def settle_in(town: Town) -> None:
     machine = town.machine()
     if random.Random(f"slots {town.seed}").random() < WITH_REPLICAS:
         town.slots[town.models[-1]] = 2
+    if random.Random(f"volumes {town.seed}").random() < WITH_VOLUMES:
+        _put_volumes(town)
     town.configure(machine, *town.models)
     machine.start_daemon()
     machine.start_gateway(list(town.models))
+
+
+def _put_volumes(town: Town) -> None:
+    for place, name in VOLUMES.items():
+        town.provider.put_volume({"id": name, "name": name, "size": 100, "dataCenter": place})
+    entries = ", ".join(f'"{place}" = "{name}"' for place, name in VOLUMES.items())
+    town.further[town.models[0]] = f"volumes = {{ {entries} }}"
 
 
 def plan(

@@ -13,6 +13,14 @@ from tests.simulation.stage import Act, Kind, Stage, Undo, spread
 from tests.simulation.town import OWNER
 
 GPUS: Final = ("NVIDIA L40S", "NVIDIA A40")
+PLACES: Final = ("US-TX-3", "US-KS-2")
+"""Where the volumes of the town's models are, as far as they have any."""
+OTHERWISE: Final[tuple[dict[str, Any], ...]] = (
+    {"gpu": {"id": GPUS[0], "count": 2}},
+    {"disk": 20},
+    {"mounts": {"persistent": {"size": 20, "path": "/workspace"}}},
+    {"cloud": "COMMUNITY"},
+)
 
 
 def _changed(kind: str, change: Callable[[random.Random], dict[str, Any]], back: dict[str, Any]) -> Act:
@@ -135,6 +143,10 @@ def _set(kind: str, change: Callable[[random.Random], dict[str, Any]], *, least:
     return act
 
 
+def _places(draw: random.Random) -> dict[str, Any]:
+    return {"sold_out": {place: ["*"] for place in draw.sample(PLACES, draw.randint(1, 2))}}
+
+
 def _stock(draw: random.Random) -> dict[str, Any]:
     return {"stock": dict.fromkeys(draw.sample(GPUS, draw.randint(1, 2)), "NONE")}
 
@@ -227,6 +239,24 @@ KINDS: Final[dict[str, Kind]] = {
         _set("price-jump", lambda draw: {"price_jump": draw.uniform(1.2, 8)}, least=HOUR, most=DAY),
         0.3,
         0.8,
+    ),
+    "cost-raised": Kind(
+        "a pod of ours bills more than was said",
+        _changed("cost-raised", lambda draw: {"cost": draw.uniform(0.5, 9)}, {"cost": 0.4}),
+        0.3,
+        1.0,
+    ),
+    "made-otherwise": Kind(
+        "what is made is not what was asked for",
+        _set("made-otherwise", lambda draw: {"made_otherwise": draw.choice(OTHERWISE)}, least=5 * MINUTE, most=HOUR),
+        0.15,
+        0.5,
+    ),
+    "place-sold-out": Kind(
+        "a data centre, and so the volume in it, has no cards left",
+        _set("place-sold-out", _places, least=5 * MINUTE, most=12 * HOUR),
+        0.4,
+        1.5,
     ),
     "dearer": Kind(
         "the catalog's prices rise",

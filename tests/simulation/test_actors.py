@@ -195,6 +195,8 @@ SETTINGS = {
     "no-stock": "stock",
     "no-balance": "balance",
     "price-jump": "price_jump",
+    "made-otherwise": "made_otherwise",
+    "place-sold-out": "sold_out",
     "dearer": "prices",
 }
 
@@ -223,6 +225,7 @@ POD_CHANGES: dict[str, Callable[[Play, Pod], object]] = {
     "pod-error": lambda play, pod: status(pod, play.provider.now()) == "ERROR",
     "pod-odd-status": lambda play, pod: status(pod, play.provider.now()) != "RUNNING",
     "pod-zero-gpu": lambda play, pod: pod.gpu_count == 0,
+    "cost-raised": lambda play, pod: pod.usd_per_hour != 0.4,
     "server-crashing": lambda play, pod: pod.upstream.crash_every is not None,
     "server-hung": lambda play, pod: pod.upstream.state == "hung",
     "server-refuses-key": lambda play, pod: pod.upstream.state == "refusing-key",

@@ -52,6 +52,10 @@ class Provider(Emulator):
         with self.program.inside():
             return super().put_pod(given)
 
+    def put_volume(self, given: dict[str, Any]) -> str:
+        with self.program.inside():
+            return super().put_volume(given)
+
     def change_pod(self, pod_id: str, change: dict[str, Any]) -> str:
         with self.program.inside():
             return super().change_pod(pod_id, change)
@@ -94,6 +98,8 @@ class Town:
         self.machines: dict[str, Machine] = {}
         self.slots: dict[str, int] = {}
         """Of models that are to have more than one machine."""
+        self.further: dict[str, str] = {}
+        """By model, what else its section says."""
         self.on_machine: Callable[[Machine], None] = lambda _: None
 
     def _way(self) -> Line:
@@ -126,8 +132,11 @@ class Town:
             path.write_text(account_key if name == "runpod" else SERVER_KEY)
             path.chmod(0o600)
         head = HEAD.format(state=machine.state, policy=policy, usd_per_day=usd_per_day)
-        more = {alias: f"replicas = {self.slots[alias]}\n{extra}" if alias in self.slots else extra for alias in models}
-        machine.config.write_text(head + "".join(MODEL.format(alias=alias, extra=more[alias]) for alias in models))
+        more = {alias: [extra, self.further.get(alias, "")] for alias in models}
+        for alias in self.slots.keys() & more.keys():
+            more[alias].append(f"replicas = {self.slots[alias]}")
+        sections = (MODEL.format(alias=alias, extra="\n".join(lines)) for alias, lines in more.items())
+        machine.config.write_text(head + "".join(sections))
         machine.config.chmod(0o600)
 
     def operators(self, machine: Machine) -> DaemonClient:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -84,6 +85,55 @@ async def test_a_start_ends_at_its_deadline(bench: Bench, after_s: float, phase:
     await bench.move(after_s)
     await passed(bench, await reconciler(bench))
     assert bench.record().phase is phase
+
+
+async def bills(bench: Bench, usd: str) -> None:
+    """Let the provider say so in one more listing."""
+    key = bench.record().key
+    assert key is not None
+    seen = next(seen for seen in bench.provider.resources if seen.key == key)
+    bench.provider.put(replace(seen, usd_per_hour=Decimal(usd)))
+    await passed(bench, await reconciler(bench))
+
+
+@on_bench
+async def test_a_machine_that_bills_more_than_its_model_s_ceiling_drains_after_two_listings(bench: Bench) -> None:
+    await bench.serve()
+    await bills(bench, "1")
+    await bills(bench, "1.01")
+    assert bench.record().phase is Phase.ACTIVE
+    await bills(bench, "1.02")
+    record = bench.record()
+    assert (record.phase, record.reason) == (Phase.STOP_REQUIRED, StopReason.SPEND)
+    assert record.drain_until == bench.clock.now() + bench.model.drain_limit
+
+
+@on_bench
+async def test_without_a_configured_ceiling_what_was_reserved_is_the_ceiling(bench: Bench) -> None:
+    bench.model = replace(bench.model, usd_per_hour_max=None)
+    await bench.serve()
+    await bills(bench, "1.01")
+    await bills(bench, "1.01")
+    assert bench.record().reason is StopReason.SPEND
+
+
+@on_bench
+async def test_a_ceiling_that_was_lowered_is_obeyed_at_once_by_what_runs(bench: Bench) -> None:
+    await bench.serve()
+    bench.model = replace(bench.model, usd_per_hour_max=Decimal("0.5"))
+    await bills(bench, "0.79")
+    await bills(bench, "0.79")
+    assert bench.record().reason is StopReason.SPEND
+
+
+@on_bench
+async def test_a_higher_rate_is_believed_for_all_that_it_has_cost_and_a_lower_one_is_not(bench: Bench) -> None:
+    await bench.serve()
+    await bills(bench, "0.9")
+    await bills(bench, "0")
+    assert bench.record().usd_per_hour == Decimal("0.9")
+    (drift,) = await bench.events("ledger.drift")
+    assert (drift["usd_per_hour"], drift["detail"]) == ("0.9", {"before_usd_per_hour": "0.79"})
 
 
 @on_bench
