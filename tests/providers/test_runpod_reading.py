@@ -37,6 +37,33 @@ async def test_every_page_is_read_and_a_pod_on_two_pages_is_one() -> None:
     assert script.requests[1].url.params["cursor"] == "c/1 &x"
 
 
+def last(*pods: Any, cursor: str | None) -> dict[str, Any]:
+    """A page that says that it is the last, and where the next one is."""
+    return {"pods": list(pods), "pagination": {"hasNextPage": False, "nextCursor": cursor}}
+
+
+async def test_a_last_page_that_names_a_next_one_is_not_the_last() -> None:
+    script = Scripted(answer(200, last(pod(), cursor="a1")), answer(200, last(pod(id="other"), cursor=None)))
+    listing = await script.reading.list_resources()
+    assert (listing.complete, len(listing.resources)) == (True, 2)
+
+
+@pytest.mark.parametrize("cursor", ["a2", "a1", "", None])
+async def test_an_empty_page_that_says_it_is_the_last_is_the_end_whatever_it_names(cursor: str | None) -> None:
+    listing = await Scripted(
+        answer(200, last(pod(), cursor="a1")), answer(200, last(cursor=cursor))
+    ).reading.list_resources()
+    assert (listing.complete, len(listing.resources)) == (True, 1)
+
+
+@pytest.mark.parametrize("second", [last(pod(), cursor="a1"), None], ids=["a circle", "refused"])
+async def test_a_next_one_that_cannot_be_read_to_an_end_proves_nothing_absent(second: Any) -> None:
+    refused = answer(422, {"title": "Unprocessable", "status": 422, "detail": "cursor"})
+    following = refused if second is None else answer(200, second)
+    listing = await Scripted(answer(200, last(pod(), cursor="a1")), following).reading.list_resources()
+    assert (listing.complete, len(listing.resources)) == (False, 1)
+
+
 async def test_an_entry_hidden_on_the_first_page_is_not_forgotten_on_the_last() -> None:
     script = Scripted(answer(200, page(pod(id=None), cursor="c")), answer(200, page()))
     assert not (await script.reading.list_resources()).complete

@@ -150,7 +150,7 @@ class Reader:
             return Page(problem="the answer has no list of pods")
         entries = [self._entry(entry, now=now) for entry in envelope["pods"]]
         pods = tuple(entry for entry in entries if isinstance(entry, Pod))
-        cursor, problem = _following(envelope.get("pagination"))
+        cursor, problem = following(envelope.get("pagination"), empty=not entries)
         hidden = entries.count(Undescribed.PERHAPS_OURS) + sum(pod.ours and not pod.plain for pod in pods)
         if hidden:
             problem = f"{hidden} entries that may be ours could not be described"
@@ -267,14 +267,20 @@ def usd(value: Any) -> Decimal | None:
     return amount if amount == 0 or USD_PER_HOUR_MIN <= amount <= USD_PER_HOUR_MAX else None
 
 
-def _following(pagination: Any) -> tuple[str | None, str | None]:
-    """The cursor of the page after this one, or why that cannot be known."""
+def following(pagination: Any, *, empty: bool) -> tuple[str | None, str | None]:
+    """The cursor of the page after this one, or why that cannot be known.
+
+    A last page that names a next one contradicts itself: the next is read, and an `empty` one that says so is the end.
+    Believing the former would make pods absent; refusing both would blind us to an API that always names one.
+    """
     if not isinstance(pagination, dict) or not isinstance(pagination.get("hasNextPage"), bool):
         return None, "the listing does not say whether it goes on"
-    if not pagination["hasNextPage"]:
-        return None, None
-    cursor = _text(pagination.get("nextCursor"))
-    return cursor, None if cursor else "the listing goes on without saying where"
+    goes_on, cursor = pagination["hasNextPage"], pagination.get("nextCursor")
+    if cursor is not None and not isinstance(cursor, str):
+        return None, "the listing says in no readable way where it goes on"
+    if cursor:
+        return (cursor if goes_on or not empty else None), None
+    return None, "the listing goes on without saying where" if goes_on else None
 
 
 def _pod(entry: Mapping[str, Any], *, seen: SeenResource, ours: bool) -> Pod:
