@@ -12,7 +12,7 @@ from typing import TypeGuard
 from controller.api.load import in_words
 from controller.api.panel import Panel
 from controller.api.views import held, is_draining, refusal_of
-from controller.core import idle, replacement
+from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import SERVING, Phase
@@ -68,6 +68,10 @@ def _of_empty_slots(panel: Panel, model: ModelPolicy, taken: int) -> Iterator[Li
         yield Line(subject=failure.deployment, text=f"the last start that failed: {failure.reason}", since=failure.at)
 
 
+def _said(refusal: start.Refuse) -> str:
+    return "" if refusal.detail is None else f" ({refusal.detail})"
+
+
 def _shortage(panel: Panel, model: ModelPolicy) -> Iterator[Line]:
     found = panel.view.value.shortages.get(model.alias)
     if found is not None and found.offers and found.believed(now=panel.clock.now()):
@@ -79,10 +83,10 @@ def _why_empty(panel: Panel, model: ModelPolicy) -> Line:
     memory, alias = panel.book.memory(model.alias), model.alias
     if (hold := held(panel, model)) is not None:
         ends = "" if hold.retry_at is not None else "; until an operator unblocks it or its config changes"
-        return Line(subject=alias, text=f"blocked: {hold.reason}{ends}", until=hold.retry_at)
+        return Line(subject=alias, text=f"blocked: {hold.reason}{_said(hold)}{ends}", until=hold.retry_at)
     refusal = panel.refusal(alias) or refusal_of(panel, model, panel.live(alias))
     if refusal is not None:
-        return Line(subject=alias, text=f"not started: {refusal.reason}", until=refusal.retry_at)
+        return Line(subject=alias, text=f"not started: {refusal.reason}{_said(refusal)}", until=refusal.retry_at)
     if panel.wants.wanted(alias, now=panel.clock.now()):
         return Line(subject=alias, text="wanted: about to be started")
     tried = f"; {memory.failures} failed starts in a row" if memory.failures else ""

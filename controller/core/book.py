@@ -47,6 +47,7 @@ class ModelMemory:
     """Rounds in a row in which every offer was refused."""
     next_round_at: datetime | None = None
     round_detail: str | None = None
+    """What the provider said when it refused last, for operators."""
     cold_start: timedelta | None = None
     failure: Failure | None = None
     starts: tuple[datetime, ...] = ()

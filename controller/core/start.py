@@ -53,6 +53,8 @@ class Refuse:
     reason: str
     final: bool
     retry_at: datetime | None = None
+    detail: str | None = None
+    """The provider's words, for operators alone (CX-5)."""
 
 
 def decide(case: Situation) -> Start | Refuse:
@@ -95,14 +97,21 @@ def hold(memory: ModelMemory, *, fingerprint: str, now: datetime) -> Refuse | No
     if memory.hold_until is not None and now >= memory.hold_until:
         return None
     code = Code.NO_FUNDS if memory.hold_reason == Code.NO_FUNDS else Code.MODEL_BLOCKED
-    return Refuse(code=code, reason=memory.hold_reason, final=True, retry_at=memory.hold_until)
+    return Refuse(
+        code=code, reason=memory.hold_reason, final=True, retry_at=memory.hold_until, detail=memory.round_detail
+    )
 
 
 def _rate(case: Situation) -> Start | Refuse:
     memory, now = case.memory, case.now
     if memory.next_round_at is not None and now < memory.next_round_at:
-        detail = memory.round_detail or "every declared offer was refused"
-        return Refuse(code=Code.NO_CAPACITY, reason=detail, final=False, retry_at=memory.next_round_at)
+        return Refuse(
+            code=Code.NO_CAPACITY,
+            reason="every declared offer was refused",
+            final=False,
+            retry_at=memory.next_round_at,
+            detail=memory.round_detail,
+        )
     for most, span in ((case.starts_per_hour, timedelta(hours=1)), (case.starts_per_day, timedelta(days=1))):
         recent = sorted(at for at in memory.starts if at > now - span)
         if len(recent) >= most:

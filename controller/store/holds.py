@@ -25,6 +25,7 @@ def note_start(tx: Tx, model: str, *, at: datetime) -> None:
     memory = tx.book.memory(model)
     starts = (*(start for start in memory.starts if start > at - KEPT), at)
     tx.put_memory(replace(memory, starts=starts, rounds=0, next_round_at=None, round_detail=None))
+    _clear_alarms(tx, model)  # a changed config ended the hold
 
 
 def note_cold_start(tx: Tx, model: str, *, took: timedelta) -> None:
@@ -58,14 +59,23 @@ def note_round(tx: Tx, model: str, *, detail: str, policy: HostingPolicy) -> Non
     tx.put_memory(replace(memory, rounds=rounds, next_round_at=tx.now + gap, round_detail=detail))
 
 
-def block(tx: Tx, record: Record, *, reason: str) -> None:
+def block(tx: Tx, record: Record, *, reason: str, detail: str) -> None:
     """Something that only an operator or a changed config can mend: no funds, a refused order, a refused key."""
     memory = tx.book.memory(record.model)
     failure = Failure(deployment=record.id, reason=reason, at=tx.now, seq=tx.book.seq_latest)
     tx.put_memory(
-        replace(memory, hold_reason=reason, hold_until=None, hold_fingerprint=record.fingerprint, failure=failure)
+        replace(
+            memory,
+            hold_reason=reason,
+            hold_until=None,
+            hold_fingerprint=record.fingerprint,
+            failure=failure,
+            round_detail=detail,
+        )
     )
-    tx.line("model.blocked", model=record.model, reason=reason)
+    tx.line("model.blocked", model=record.model, reason=reason, detail={"text": detail})
+    alarm = "no-funds" if reason == NO_FUNDS else "model-blocked"
+    tx.raise_alarm(alarm, subject=record.model, detail=f"{reason}: {detail}")
 
 
 def unblock(tx: Tx, model: str, *, why: str) -> bool:
@@ -75,7 +85,13 @@ def unblock(tx: Tx, model: str, *, why: str) -> bool:
         return False
     tx.put_memory(replace(memory, hold_reason=None, hold_until=None, hold_fingerprint=None, failures=0))
     tx.line("model.unblocked", model=model, detail={"text": why})
+    _clear_alarms(tx, model)
     return True
+
+
+def _clear_alarms(tx: Tx, model: str) -> None:
+    for name in ("no-funds", "model-blocked"):
+        tx.clear_alarm(name, subject=model)
 
 
 NO_FUNDS = Code.NO_FUNDS.value

@@ -308,7 +308,7 @@ BLOCKED: Final = {
 def _block(tx: Tx, record: Record, outcome: CreateRejected) -> None:
     reason = BLOCKED.get(outcome.what)
     if reason is not None:
-        holds.block(tx, record, reason=reason)
+        holds.block(tx, record, reason=reason, detail=outcome.detail)
 
 
 def _end_round(tx: Tx, record: Record, outcome: CreateRejected, policy: HostingPolicy) -> None:

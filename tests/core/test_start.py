@@ -109,10 +109,16 @@ def test_no_funds_is_told_as_such() -> None:
 def test_after_a_round_of_refusals_the_next_waits_for_its_time() -> None:
     memory = replace(MEMORY, rounds=1, next_round_at=T0 + 30 * S, round_detail="A40: no stock")
     before = decide(replace(GOOD, memory=memory, now=T0 + 30 * S - MS))
-    assert before == Refuse(code=Code.NO_CAPACITY, reason="A40: no stock", final=False, retry_at=T0 + 30 * S)
+    assert before == Refuse(
+        code=Code.NO_CAPACITY,
+        reason="every declared offer was refused",
+        final=False,
+        retry_at=T0 + 30 * S,
+        detail="A40: no stock",
+    )
     assert decide(replace(GOOD, memory=memory, now=T0 + 30 * S)) == Start()
     untold = refusal(replace(GOOD, memory=replace(memory, round_detail=None)))
-    assert untold.reason == "every declared offer was refused"
+    assert untold.detail is None
 
 
 def starting_after(*ages: timedelta, now: datetime = T0) -> Start | Refuse:

@@ -101,10 +101,36 @@ def test_refusal_that_only_an_operator_can_mend_blocks_the_model_and_is_told(
                 assert (told.error["code"], told.error["reason"]) == (code, reason)
                 assert told.at < second + 1
             assert len(world.creates()) == 1
+            lines = (await box.operators.get("/v1/models/m1/explain"))["lines"]
+            assert f"blocked: {reason} (HTTP {answer}: " in lines[0]["text"]
+            (alarm,) = (await box.operators.get("/v1/status"))["alarms"]
+            assert (alarm["name"], alarm["subject"]) == ("no-funds" if answer == 402 else "model-blocked", "m1")
             world.emulator.clear_faults()
             await box.operators.post("/v1/models/m1/unblock", {})
             assert (await box.chat(world)).status == 200
+            assert (await box.operators.get("/v1/status"))["alarms"] == []
             assert len(world.creates()) == 2
+
+    scenario(play)
+
+
+@pytest.mark.parametrize("volumes", ["", 'volumes = { "US-TX-3" = "vol1" }'])
+def test_a_machine_that_the_provider_ended_for_want_of_money_is_not_bought_again_and_again(volumes: str) -> None:
+    """PF-11: with a volume it is shown as EXITED, without one it is gone."""
+
+    async def play(world: World) -> None:
+        world.emulator.put_volume({"id": "vol1", "name": "vol1", "size": 100, "dataCenter": "US-TX-3"})
+        world.configure("m1", extra=volumes)
+        async with world.box() as box:
+            assert (await box.chat(world)).status == 200
+            world.emulator.change_settings({"balance": 0.001})
+            for second in range(200, 3000, 200):
+                await world.at(second)
+                await box.chat(world, prefer="wait=0")
+            assert (await box.chat(world, prefer="wait=0")).error["code"] == "no_funds"
+            assert [alarm["name"] for alarm in (await box.operators.get("/v1/status"))["alarms"]] == ["no-funds"]
+            assert len(world.creates()) == 2
+            assert world.alive() == []
 
     scenario(play)
 
@@ -116,6 +142,9 @@ def test_no_capacity_is_tried_in_rounds_while_somebody_waits_and_is_told_at_the_
             told = await box.chat(world)
             assert (told.status, told.error["code"]) == (503, "no_capacity")
             assert b"retry-after" in told.headers
+            assert b"instances" not in told.body  # the provider's words are for operators
+            lines = (await box.operators.get("/v1/models/m1/explain"))["lines"]
+            assert any("no longer any instances" in line["text"] for line in lines)
             assert told.at >= 569
             assert 4 <= len(world.creates()) <= 20
             assert world.pods() == []

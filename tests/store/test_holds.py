@@ -85,9 +85,26 @@ async def test_an_operator_ends_a_hold_once(tmp_path: Path) -> None:
 async def test_no_funds_block_without_a_time(tmp_path: Path) -> None:
     async with opened(tmp_path, HandClock()) as store:
         record = await store.write(accept)
-        await store.write(lambda tx: holds.block(tx, record, reason=holds.NO_FUNDS))
+        await store.write(lambda tx: holds.block(tx, record, reason=holds.NO_FUNDS, detail="HTTP 402"))
         memory = store.book.memory("qwen")
         assert (memory.hold_reason, memory.hold_until, memory.hold_fingerprint) == ("no_funds", None, "f1")
+        assert memory.round_detail == "HTTP 402"
+
+
+@pytest.mark.parametrize(("reason", "alarm"), [(holds.NO_FUNDS, "no-funds"), ("invalid-request", "model-blocked")])
+@pytest.mark.parametrize("mended", ["unblocked", "started"])
+async def test_a_block_is_alarmed_in_the_provider_s_words_until_it_is_over(
+    tmp_path: Path, reason: str, alarm: str, mended: str
+) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        record = await store.write(accept)
+        await store.write(lambda tx: holds.block(tx, record, reason=reason, detail="HTTP 4xx: why"))
+        assert store.book.alarms[alarm, "qwen"].detail == f"{reason}: HTTP 4xx: why"
+        if mended == "unblocked":
+            await store.write(lambda tx: holds.unblock(tx, "qwen", why="paid"))
+        else:
+            await store.write(lambda tx: holds.note_start(tx, "qwen", at=tx.now))
+        assert store.book.alarms == {}
 
 
 async def test_rounds_of_refusals_wait_longer_until_something_starts(tmp_path: Path) -> None:
