@@ -8,8 +8,13 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
+from controller.core.book import Book
+from controller.core.deployment import Record, SeenResource
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing
+from controller.core.lifecycle import SERVING
+from controller.core.policy import ModelPolicy
+from controller.core.spend import ceiling
 
 BELIEVED_AFTER: Final = 2
 
@@ -27,6 +32,22 @@ def follow_costs(
         if said is not None:
             followed[key] = (*known.get(key, ()), said)[-BELIEVED_AFTER:]
     return followed
+
+
+def bills_more(record: Record, seen: SeenResource) -> bool:
+    """Does it bill more than is on record? Less is not believed: a machine that stands still says nothing."""
+    said = seen.usd_per_hour
+    return record.phase in SERVING and said is not None and said > (record.usd_per_hour or 0)
+
+
+def ceiling_of(
+    record: Record, model: ModelPolicy | None, book: Book, usd_per_hour: Mapping[str, Decimal]
+) -> Decimal | None:
+    """As configured now; else what was reserved for it; else, for what was claimed at no known rate, the price."""
+    if model is not None and model.usd_per_hour_max is not None:
+        return model.usd_per_hour_max
+    reserved = book.ceiling(record.id)
+    return ceiling(model, usd_per_hour) if reserved is None and model is not None else reserved
 
 
 def too_dear(costs: Costs, ceiling: Decimal | None) -> bool:

@@ -8,23 +8,21 @@ obligations, idleness, crash loops and orphans have tasks of their own.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from functools import partial
 from typing import assert_never
 
 import structlog
 
 from controller.clock import Clock
-from controller.core import reconcile, replacement, slots, start
+from controller.core import costs, reconcile, replacement, slots, start
 from controller.core.deployment import ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Code, Refusal
 from controller.core.evidence import StopReason
-from controller.core.identity import DeploymentId, RequestId
-from controller.core.inventory import NotFound
-from controller.core.lifecycle import ENDED, SERVING, Phase
+from controller.core.identity import DeploymentId
+from controller.core.lifecycle import ENDED, Phase
 from controller.core.obligation import Obligation
-from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.provenance import made_by, moved_to
 from controller.core.readiness import Assessment, assess, cold_start
 from controller.core.shortage import none_left, worth_asking
 from controller.core.spend import ceiling
@@ -160,30 +158,15 @@ class Reconciler:
         if record.key is None:
             return await self._resolve(record)
         seen = self._view.value.resource(record.key)
-        if seen is None and (moved := self._moved(record)) is not None:
+        if seen is None and (moved := moved_to(record, self._view.value, self._store.book)) is not None:
             await self._store.write(lambda tx: deployments.follow_move(tx, record, moved))
             return None
         record = await self._take_in(record, seen)
-        costs = () if record.key is None else self._view.value.costs.get(record.key, ())
-        look = reconcile.Look(seen=seen, assessment=self._assessment(record), costs=costs)
+        said = () if record.key is None else self._view.value.costs.get(record.key, ())
+        look = reconcile.Look(seen=seen, assessment=self._assessment(record), costs=said)
         bounds = self._bounds(record)
         decision = reconcile.decide(record, look, bounds, now=self._store.now)
         return await self._apply(record, decision)
-
-    def _moved(self, record: Record) -> SeenResource | None:
-        """Its recorded key is gone, and one resource of ours carries its request id under another."""
-        view, held = self._view.value, self._store.book.held_keys()
-        if record.key is None or record.phase not in SERVING:
-            return None
-        if record.key not in view.absences.keys or not isinstance(view.reads.get(record.key), NotFound):
-            return None
-        carrying = [
-            seen
-            for request in self._requests_of(record)
-            for seen in view.carrying(request)
-            if self._store.book.owner.holds(seen.tags) and not ended(seen) and seen.key not in held
-        ]
-        return carrying[0] if len(carrying) == 1 else None
 
     def _bounds(self, record: Record) -> reconcile.Bounds:
         model = self._charter.models.get(record.model)
@@ -191,37 +174,21 @@ class Reconciler:
             owner=self._store.book.owner,
             lifetime=self._charter.policy.lifetime(record.spec.requested_lifetime),
             model=model,
-            usd_per_hour_max=self._usd_per_hour_max(record, model),
+            usd_per_hour_max=costs.ceiling_of(record, model, self._store.book, self._view.value.usd_per_hour),
             readable=self._charter.config_readable,
         )
 
-    def _usd_per_hour_max(self, record: Record, model: ModelPolicy | None) -> Decimal | None:
-        """As configured now; else what was reserved for it; else, for what was claimed at no known rate, the price."""
-        if model is not None and model.usd_per_hour_max is not None:
-            return model.usd_per_hour_max
-        reserved = self._store.book.ceiling(record.id)
-        if reserved is not None or model is None:
-            return reserved
-        return ceiling(model, self._view.value.usd_per_hour)
-
     async def _resolve(self, record: Record) -> datetime | None:
-        """Look for what came of a lost create by the request ids that it may carry, what bears all our marks first. The
-        id alone is enough: nobody else knows it, and what is not found bills for ever."""
-        owner = self._store.book.owner
-        for request in self._requests_of(record):
-            carrying = self._view.value.carrying(request)
-            ours = [seen for seen in carrying if not ended(seen) and not owner.disputed(seen.tags)]
-            if ours:
-                await self._adopt(record, min(ours, key=lambda seen: not owner.holds(seen.tags)))
-                return None
+        """Look for what came of a lost create."""
+        made = made_by(record, self._view.value, self._store.book)
+        if made is not None:
+            await self._adopt(record, made)
+            return None
         return await self._alarm_unresolved(record)
 
     async def _adopt(self, record: Record, seen: SeenResource) -> None:
         wanted = record.model in self._charter.models and record.phase is Phase.UNCERTAIN
         await self._store.write(lambda tx: deployments.adopt(tx, record, seen, wanted=wanted))
-
-    def _requests_of(self, record: Record) -> list[RequestId]:
-        return [duty.request for duty in self._store.book.duties(record.id) if duty.request is not None]
 
     async def _alarm_unresolved(self, record: Record) -> datetime | None:
         since = record.started_at or record.declared_at
@@ -254,7 +221,7 @@ class Reconciler:
             served_model=probed.served[0] if probed is not None and probed.served and len(probed.served) == 1 else None,
             observed_at=self._store.now,
         )
-        if _bills_more(record, seen):
+        if costs.bills_more(record, seen):
             record = await self._store.write(lambda tx: deployments.record_cost(tx, record, seen))
         if record.observed is not None and replace(record.observed, observed_at=observed.observed_at) == observed:
             return record
@@ -422,9 +389,3 @@ class Reconciler:
             now=self._store.now,
             spans_now=self._clock.now(),
         )
-
-
-def _bills_more(record: Record, seen: SeenResource) -> bool:
-    """Does it bill more than is on record? Less is not believed: a machine that stands still says nothing."""
-    said = seen.usd_per_hour
-    return record.phase in SERVING and said is not None and said > (record.usd_per_hour or 0)
