@@ -236,8 +236,8 @@ class Runner:
         self._looked_at = None
 
     def news(self, moment: Any) -> None:
-        """Something was committed or seen, and this is the moment now. Wakes the task, unless all it looks at is what its
-        latest pass began with: that pass has already said when it wants to look again."""
+        """Something was committed or seen, and this is the moment now. Wakes the task, unless all it looks at is what
+        its latest pass began with: that pass has already said when it wants to look again."""
         if not self.wake.rung and (self._looked_at is None or self.differ(self._looked_at[0], moment)):
             self.wake.ring()
 
