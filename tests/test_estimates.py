@@ -123,6 +123,12 @@ def test_llama_cpp_lays_out_every_slot_at_once_and_takes_the_whole_card(tmp_path
     assert estimated(tmp_path, f"{LLAMA}{SIZED}", config=samples.QWEN3_8B).fit is False
 
 
+def test_adapters_are_told_not_to_be_counted(tmp_path: Path) -> None:
+    uncounted = "what its adapters take on the card is not counted"
+    assert uncounted in estimated(tmp_path, 'adapters = { a = "org/a" }\n').notes
+    assert uncounted not in estimated(tmp_path).notes
+
+
 def test_the_size_that_the_files_tell_is_used_and_to_be_written_down(tmp_path: Path) -> None:
     found = estimated(tmp_path, weights=QWEN3_WEIGHTS)
     assert found.weights_bytes == QWEN3_WEIGHTS

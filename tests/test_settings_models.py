@@ -38,6 +38,11 @@ CONTRADICTIONS = [
     ('served_name = "a"\nadapters = { a = "org/a" }', 'adapters = "a": the model itself is served by this name'),
     ("adapter_rank = 8", "adapter_rank = 8: there are no adapters; remove it"),
     ('adapters = { a = "org/a" }\nadapter_rank = 513', "adapter_rank = 513: out of bounds"),
+    (
+        'cloud_type = "COMMUNITY"',
+        'cloud_type = "COMMUNITY": on strangers\' machines they see weights, requests and keys',
+    ),
+    ("merge_system = true", "merge_system = true: only for llama_cpp; remove it"),
     ("custom_all_reduce = true", "custom_all_reduce = true: only for several cards; remove it"),
 ]
 
@@ -53,6 +58,7 @@ def test_a_contradiction_is_one_problem_with_key_value_and_mend(tmp_path: Path, 
     "lines",
     [
         'wires = ["embeddings", "rerank"]',
+        'cloud_type = "COMMUNITY"\n[runpod]\nallow_community = true',
         'wires = ["embeddings"]\nthinking = "off"',
         'wires = ["embeddings"]\nmax_num_batched_tokens = 8192',
         LLAMA + 'adapters = { a = "/v/a.gguf" }',

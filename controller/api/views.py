@@ -84,6 +84,7 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "wires": list(model.wires),
         "tools": model.tools,
         "adapters": list(model.adapters),
+        "merge_system": model.merge_system,
         "wait_seconds": model.wait.total_seconds(),
         "queue": model.queue,
         "key_file": None,

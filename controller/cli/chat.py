@@ -24,8 +24,8 @@ _REFUSAL_BYTES_MAX: Final = 1 << 20
 
 async def chat(settings: Settings, *, alias: str, text: str, key: str | None, wire: Wire | None = None) -> Exit:
     """`key` is a client's key, where the gateway wants one."""
-    if alias not in settings.models:
-        raise Failure(Exit.NOT_FOUND, f"no model {alias}; there are: {', '.join(settings.models) or 'none'}")
+    if alias not in (known := _names(settings)):
+        raise Failure(Exit.NOT_FOUND, f"no model {alias}; there are: {', '.join(known) or 'none'}")
     root = gateway_root(settings.written.gateway.listen)
     headers = [(b"content-type", b"application/json"), (b"accept", b"text/event-stream")]
     if key:
@@ -43,6 +43,15 @@ async def chat(settings: Settings, *, alias: str, text: str, key: str | None, wi
         return await _asked(wire, request, root)
     with closing(Pool()) as pool:
         return await _asked(pool, request, root)
+
+
+def _names(settings: Settings) -> list[str]:
+    """Each model, and behind it its adapters."""
+    return [
+        name
+        for alias, section in settings.models.items()
+        for name in (alias, *(f"{alias}:{adapter}" for adapter in section.adapters))
+    ]
 
 
 async def _asked(wire: Wire, request: Outgoing, root: str) -> Exit:

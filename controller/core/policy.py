@@ -186,6 +186,8 @@ class ModelPolicy:
     """Requests with tools are answered with calls of them."""
     adapters: tuple[str, ...]
     """Names that are asked for beside the model's own."""
+    merge_system: bool
+    """Its chat template takes one system message at most."""
     usd_per_hour_beside: Decimal = Decimal(0)
     """What a machine bills beside its cards: its disk."""
     fingerprint: str = field(repr=False)

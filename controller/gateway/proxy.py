@@ -121,7 +121,7 @@ def rewritten(demand: Demand, place: Place) -> bytes:
     if demand.adapter is not None:
         values |= _chosen_by_place(demand.adapter, place) if llama else {"model": demand.adapter}
     if llama and demand.shape is CHAT:
-        messages = system_first(demand.document.members.get("messages"))
+        messages = system_first(demand.document.members.get("messages"), merge=place.view.merge_system)
         if messages is not None:
             values["messages"] = messages
     return demand.document.replaced(values)

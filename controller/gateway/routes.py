@@ -73,6 +73,7 @@ class View:
     wires: tuple[str, ...] = DEFAULT_WIRES
     tools: bool = True
     adapters: tuple[str, ...] = ()
+    merge_system: bool = False
     wait: timedelta = DEFAULT_WAIT
     queue: int = DEFAULT_QUEUE
     routes: tuple[Route, ...] = ()
@@ -92,6 +93,7 @@ def parse_view(alias: str, raw: Mapping[str, Any]) -> View:
         wires=DEFAULT_WIRES if wires is None else tuple(wires),
         tools=bool(raw.get("tools", True)),
         adapters=tuple(raw.get("adapters") or ()),
+        merge_system=bool(raw.get("merge_system", False)),
         wait=_span(raw.get("wait_seconds")) or DEFAULT_WAIT,
         queue=int(raw.get("queue", DEFAULT_QUEUE)),
         routes=tuple(_route(route) for route in raw.get("routes", ())),

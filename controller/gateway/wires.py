@@ -50,14 +50,30 @@ def proof_shape(wires: Sequence[str]) -> Shape:
     return next((shape for shape in SHAPES if shape.name in wires), CHAT)
 
 
-def system_first(messages: object) -> list[Any] | None:
+def system_first(messages: object, *, merge: bool = False) -> list[Any] | None:
     """The messages with those of the system in front, both orders kept; None where nothing has to move.
 
-    llama.cpp's chat templates refuse or drop a system message that is not the first (MS-12).
+    llama.cpp's chat templates refuse or drop a system message that is not the first, and some take no second one:
+    `merge` makes one of them (MS-12).
     """
     if not isinstance(messages, list):
         return None
     system = [entry for entry in messages if isinstance(entry, dict) and entry.get("role") == "system"]
     others = [entry for entry in messages if not (isinstance(entry, dict) and entry.get("role") == "system")]
+    if merge and len(system) > 1 and (one := _as_one(system)) is not None:
+        return [one, *others]
     moved = system + others
     return moved if any(new is not old for new, old in zip(moved, messages, strict=True)) else None
+
+
+def _as_one(system: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The first with what all of them say; None where one says it in a form that is not known here."""
+    contents = [entry.get("content") for entry in system]
+    if all(isinstance(content, str) for content in contents):
+        return {**system[0], "content": "\n\n".join(map(str, contents))}
+    parts: list[Any] = []
+    for content in contents:
+        if not isinstance(content, str | list):
+            return None
+        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {**system[0], "content": parts}

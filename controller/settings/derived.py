@@ -29,6 +29,7 @@ SHAPING: Final = frozenset({
 
 GUIDING: Final = frozenset({
     "replicas", "key_credential", "key_file", "probe_key_credential", "probe_key_file", "wires", "allow_unpinned",
+    "merge_system",
     "max_usd_per_hour", "idle_after", "startup_deadline", "max_lifetime", "wait", "queue", "crash_restart_limit",
     "crash_window", "drain_limit",
 })  # fmt: skip
@@ -79,6 +80,7 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         wires=section.wires,
         tools=section.tool_calling == "parsed",
         adapters=tuple(section.adapters),
+        merge_system=section.merge_system,
         fingerprint=fingerprint(section),
     )
 

@@ -199,6 +199,8 @@ def _notes(
     yield from _fit_notes(found)
     if architecture is not None and architecture.senses:
         yield "what it takes while it reads pictures or sound is not counted"
+    if section.adapters:
+        yield "what its adapters take on the card is not counted"
     if section.hf_token_secret is None:
         yield "no hf_token_secret: a download that took 646 s with a token took 1646 s without"
     lifetime = settings.model_policies()[found.alias].max_lifetime

@@ -143,8 +143,9 @@ def _server(section: ModelSection) -> Iterator[Contradiction]:
             why='only for vLLM with tool_calling = "parsed"',
             mend='set tool_calling = "parsed", or remove it',
         )
-    if vllm and section.model_file is not None:
-        yield Contradiction(key="model_file", value=section.model_file, why="only for llama_cpp", mend="remove it")
+    for key in ("model_file", "merge_system"):
+        if vllm and (value := getattr(section, key)):
+            yield Contradiction(key=key, value=value, why="only for llama_cpp", mend="remove it")
     if not vllm:
         yield from _llama_cpp(section)
     if section.custom_all_reduce and section.gpu_count == 1:

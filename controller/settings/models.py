@@ -61,7 +61,7 @@ class ModelSection(BaseModel):
     custom_all_reduce: Annotated[bool, FLAG] = False
     """vLLM on several cards: true leaves its own all-reduce on: faster where it works; elsewhere it hangs and bills."""
     cloud_type: Annotated[str, one_of("SECURE", "COMMUNITY")] = "SECURE"
-    """SECURE or COMMUNITY; the latter is cheaper, on strangers' machines."""
+    """SECURE or COMMUNITY; the latter is cheaper, on strangers' machines, and needs allow_community in [runpod]."""
     data_center_ids: Annotated[
         tuple[str, ...], words(_DATA_CENTER, 'list data centres, as in ["EU-RO-1"]', least=0, most=16)
     ] = ()
@@ -138,6 +138,8 @@ class ModelSection(BaseModel):
     """"absent": requests with tools are refused before anything starts. "parsed" needs tool_call_parser for vLLM."""
     tool_call_parser: Annotated[str, text(r"[A-Za-z0-9_.-]{1,64}", "write the parser's name")] | None = None
     """vLLM's parser for this model family. A wrong one: tool calls arrive as text."""
+    merge_system: Annotated[bool, FLAG] = False
+    """llama_cpp only, which gets system messages first: true makes them one, for templates that take no more."""
     wires: Annotated[tuple[str, ...], words("|".join(WIRES), f"choose from {', '.join(WIRES)}", least=1, most=6)] = (
         "chat",
         "completions",

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from controller.core.policy import LeaseExpiry, StopEvidence
-from controller.settings.values import fraction, one_of, span, text, usd, whole, words
+from controller.settings.values import FLAG, fraction, one_of, span, text, usd, whole, words
 
 CLOSED: Final = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,6 +48,8 @@ class RunpodSection(BaseModel):
         tuple[str, ...], words(r"[!-~]{1,64}", "name prefixes without spaces", least=0, most=64)
     ] = ()
     """Names that begin so are never adopted, swept or stopped. Too few: nothing, their tags still protect them."""
+    allow_community: Annotated[bool, FLAG] = False
+    """True: models may ask for cloud_type = "COMMUNITY". Strangers' machines then see weights, requests and keys."""
 
 
 class GatewaySection(BaseModel):

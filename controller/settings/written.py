@@ -154,6 +154,7 @@ def _contradictions(tree: Mapping[str, Any]) -> Iterator[tuple[Keys, Contradicti
     for alias, table in models.items() if isinstance(models, dict) else ():
         if (model := _alone(ModelSection, table)) is not None:
             yield from ((("models", alias), found) for found in contradictions(alias, model))
+            yield from ((("models", alias), found) for found in _strangers(runpod, model))
 
 
 def _alone(section: type[S], table: object) -> S | None:
@@ -173,6 +174,17 @@ def _runpod(section: RunpodSection) -> Iterator[Contradiction]:
     if "{pod}" not in section.proxy_url or "{port}" not in section.proxy_url:
         yield Contradiction(
             key="proxy_url", value=section.proxy_url, why="does not name {pod} and {port}", mend="put both in"
+        )
+
+
+def _strangers(runpod: RunpodSection | None, model: ModelSection) -> Iterator[Contradiction]:
+    """An account says once that its models may run where others can look in (CX-2)."""
+    if model.cloud_type == "COMMUNITY" and runpod is not None and not runpod.allow_community:
+        yield Contradiction(
+            key="cloud_type",
+            value="COMMUNITY",
+            why="on strangers' machines they see weights, requests and keys",
+            mend='write "SECURE", or allow_community = true under [runpod]',
         )
 
 

@@ -45,6 +45,7 @@ async def test_a_model_that_nobody_wants_is_off_and_shows_its_config(house: Worl
         "wires": ["chat"],
         "tools": False,
         "adapters": [],
+        "merge_system": False,
         "wait_seconds": 570.0,
         "queue": 64,
         "key_file": None,

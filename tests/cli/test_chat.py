@@ -110,6 +110,15 @@ def test_a_gateway_that_does_not_answer_is_code_3(settings: Settings) -> None:
     assert failure.value.code is Exit.UNREACHABLE
 
 
+def test_an_adapter_is_asked_for_by_its_models_name_and_its_own(tmp_path: Path) -> None:
+    settings = taken(tmp_path, SHORT + 'adapters = { sql = "org/sql" }\n')
+    line = Line(Spoken([piece("a")]))
+    assert said(settings, line, alias="qwen:sql") is Exit.OK
+    assert json.loads(line.sent[0].body)["model"] == "qwen:sql"
+    with pytest.raises(Failure, match="no model qwen:fr; there are: qwen, qwen:sql"):
+        said(settings, line, alias="qwen:fr")
+
+
 def test_a_model_that_is_not_configured_is_not_asked_for(settings: Settings) -> None:
     line = Line(Spoken([]))
     with pytest.raises(Failure, match="no model none; there are: qwen"):

@@ -123,6 +123,7 @@ def model_policy(**changes: Any) -> ModelPolicy:
         wires=("chat",),
         tools=False,
         adapters=(),
+        merge_system=False,
         fingerprint="f1",
     )
     return replace(policy, **changes)

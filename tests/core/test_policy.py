@@ -50,6 +50,7 @@ def model(**changes: Any) -> ModelPolicy:
         wires=("chat", "completions"),
         tools=False,
         adapters=(),
+        merge_system=False,
         fingerprint="f" * 16,
     )
     return replace(policy, **changes)

@@ -30,7 +30,7 @@ def made(folder: Path, extra: str = "", **options: Any) -> Fleet:
         ('api_key_secret = "other"', "key_secret", "other"),
         ("disk_gb = 123", "disk_gb", 123),
         ("gpu_count = 2", "gpu_count", 2),
-        ('cloud_type = "COMMUNITY"', "cloud", Cloud.COMMUNITY),
+        ('cloud_type = "COMMUNITY"\n[runpod]\nallow_community = true', "cloud", Cloud.COMMUNITY),
         ('data_center_ids = ["EU-RO-1"]', "data_center_ids", ("EU-RO-1",)),
         (VOLUMES, "volumes", (volume("US-KS-2", "v2", "/workspace"), volume("EU-RO-1", "v1", "/workspace"))),
         (VOLUMES, "data_center_ids", ()),

@@ -97,6 +97,32 @@ def test_system_messages_move_to_the_front_and_nothing_else_changes_order(asked:
     assert ordered[len(system) :] == [entry for entry in asked if entry["role"] != "system"]
 
 
+texts = st.text(max_size=5)
+contents = texts | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": texts}), max_size=2)
+chats = st.lists(st.fixed_dictionaries({"role": roles, "content": contents}))
+
+
+@given(chats)
+def test_several_system_messages_become_one_that_says_all_of_it_in_order(asked: list[dict[str, Any]]) -> None:
+    merged = system_first(asked, merge=True) or asked
+    system = [entry for entry in asked if entry["role"] == "system"]
+    assert [entry for entry in merged if entry["role"] != "system"] == [e for e in asked if e["role"] != "system"]
+    assert [entry["role"] for entry in merged].count("system") == min(len(system), 1)
+    if system:
+        assert merged[0]["role"] == "system"
+        assert said(merged[0]).replace("\n\n", "") == "".join(map(said, system)).replace("\n\n", "")
+
+
+def said(entry: dict[str, Any]) -> str:
+    content = entry["content"]
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+def test_system_messages_of_an_unknown_form_are_not_made_one() -> None:
+    odd = [{"role": "user"}, {"role": "system", "content": 3}, {"role": "system", "content": "a"}]
+    assert system_first(odd, merge=True) == [odd[1], odd[2], odd[0]]
+
+
 @pytest.mark.parametrize("asked", [None, "text", [], [{"role": "system"}, {"role": "user"}], ["odd", 3]])
 def test_what_is_in_order_or_no_list_of_messages_stays(asked: object) -> None:
     assert system_first(asked) is None

@@ -93,6 +93,18 @@ def test_system_messages_come_first_for_llama_cpp_alone() -> None:
     assert in_world(scene) == [["b", "d", "a", "c"], ["a", "b", "c", "d"]]
 
 
+def test_system_messages_are_made_one_where_the_template_takes_no_more() -> None:
+    messages = [{"role": r, "content": c} for r, c in (("user", "a"), ("system", "b"), ("system", "c"))]
+
+    async def scene(world: World) -> list[str]:
+        await world.changed(server="llama_cpp", merge_system=True)
+        await world.ready()
+        await world.ask({"model": "m1", "messages": messages})
+        return [message["content"] for message in world.server.asked[-1]["messages"]]
+
+    assert in_world(scene) == ["b\n\nc", "a"]
+
+
 def test_an_error_of_the_models_own_is_passed_on() -> None:
     def arrange(world: World) -> None:
         world.server.status = 400
