@@ -97,7 +97,7 @@ class Proxy:
 
     async def _complaint(self, incoming: Incoming, place: Place, reply: Reply) -> None:
         """An answer with an error: the model's own is passed on, a proxy's page never is."""
-        body = await incoming.read(PAGE_BYTES)
+        body = self._upstream.without_key(place.view.alias, await incoming.read(PAGE_BYTES))
         status = incoming.status
         if pages.from_proxy(status, incoming.headers) or pages.robot_refused(status, body):
             self._report(place.route.key, "unreachable", f"the provider's proxy answered {status}")

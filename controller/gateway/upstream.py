@@ -2,10 +2,11 @@
 
 The body, its content type and what the client accepts; the model's own key; one plain browser-like user agent,
 because the provider's proxy refuses robots (RP-8). No header of the client's goes further, and no key of one side
-reaches the other.
+reaches the other: not in a refusal that quotes it either.
 """
 
 import asyncio
+import json
 import math
 from datetime import timedelta
 from typing import Final
@@ -19,6 +20,7 @@ USER_AGENT: Final = b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML,
 KEY_AGE_S: Final = 5.0
 """Reading it may mean reading a file, which no request should pay for."""
 JSON: Final = b"application/json"
+BLANK: Final = b"[redacted]"
 
 
 class Upstream:
@@ -54,6 +56,13 @@ class Upstream:
     def forget_key(self, alias: str) -> None:
         """A model server refused it: read it anew for the next request."""
         self._keys.pop(alias, None)
+
+    def without_key(self, alias: str, words: bytes) -> bytes:
+        """What a model server says of a request that it refuses, less the key that came with it: some quote it."""
+        key, _ = self._keys.get(alias, ("", 0.0))
+        for form in {key, json.dumps(key)[1:-1], key.replace("/", "\\/")} if key else ():
+            words = words.replace(form.encode(), BLANK)
+        return words
 
     def _key(self, alias: str) -> str:
         now = asyncio.get_running_loop().time()

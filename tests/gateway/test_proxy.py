@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tests.gateway.stub_server import DONE, event
-from tests.gateway.world import ENDPOINT, Answered, World, asking, in_world, now
+from tests.gateway.world import ENDPOINT, MODEL_KEY, Answered, World, asking, in_world, now
 from tests.support.fake_daemon import route
 
 HTML = [(b"content-type", b"text/html")]
@@ -113,6 +113,17 @@ def test_an_error_of_the_models_own_is_passed_on() -> None:
     answer, world = answered(asking(), arrange)
     assert (answer.status, answer.body) == (400, b'{"error":{"message":"too long"}}')
     assert world.daemon.kinds() == []
+
+
+def test_a_refusal_that_quotes_the_models_key_passes_without_it() -> None:
+    quoted = json.dumps({"error": {"message": f"not with Bearer {MODEL_KEY}"}}).encode()
+
+    def arrange(world: World) -> None:
+        world.server.status = 400
+        world.server.complaint = ([(b"content-type", b"application/json")], quoted)
+
+    answer, _ = answered(asking(), arrange)
+    assert (answer.status, answer.body) == (400, b'{"error": {"message": "not with Bearer [redacted]"}}')
 
 
 @pytest.mark.parametrize(
