@@ -32,6 +32,7 @@ from controller.emulators.exchange import (
 )
 from controller.emulators.runpod import api, proxy
 from controller.emulators.runpod.api_call import Ask
+from controller.emulators.runpod.echoing import Echoing
 from controller.emulators.runpod.emulator import WINDOWS, Call, Emulator
 from controller.emulators.runpod.faults import Deed
 from controller.emulators.runpod.graphql import answer_graphql
@@ -85,15 +86,19 @@ async def _answer(emulator: Emulator, request: Request, send: Send, deed: Deed |
         return
     if request.path.startswith("/proxy/"):
         exchange = ToClient(send, extra=lambda: [("server", "cloudflare"), ("date", _date(emulator))])
-        await _with_fault(deed, lambda to: proxy.pass_on(emulator, request, to), exchange)
+        await _with_fault(deed, lambda to: proxy.pass_on(emulator, request, to), _told(emulator, request, exchange))
         return
     call = emulator.open_call(request, now)
     request_id = f"req_{emulator.new_id()}"
     exchange = ToClient(send, extra=lambda: _api_headers(emulator, request_id))
     try:
-        await _api(emulator, request, call, deed, exchange)
+        await _api(emulator, request, call, deed, _told(emulator, request, exchange))
     finally:
         call.status = exchange.status
+
+
+def _told(emulator: Emulator, request: Request, exchange: Exchange) -> Exchange:
+    return Echoing(exchange, request) if emulator.settings.echo_errors else exchange
 
 
 async def _with_fault(deed: Deed | None, act: Callable[[Exchange], Any], exchange: Exchange) -> None:

@@ -50,6 +50,7 @@ def truth(emulator: Emulator, now: float) -> dict[str, Any]:
                 "status": call.status,
                 "effect": call.effect,
                 "pod": call.pod,
+                "body": call.body,
             }
             for call in emulator.calls
         ],

@@ -17,6 +17,7 @@ from typing import Any, Final
 from controller.emulators.exchange import Request
 from controller.emulators.runpod import catalog, control, pods
 from controller.emulators.runpod.children import Children
+from controller.emulators.runpod.echoing import first_words
 from controller.emulators.runpod.faults import Deed, Faults, Order
 from controller.emulators.runpod.money import HOUR, NOTHING, Meter, Purse
 from controller.emulators.runpod.network_volumes import Volume
@@ -43,6 +44,8 @@ class Call:
     status: int | None = None
     effect: str = "none"
     pod: str | None = None
+    body: str | None = None
+    """Of an order for a pod: what it held."""
 
 
 class Emulator:
@@ -168,6 +171,8 @@ class Emulator:
 
     def open_call(self, request: Request, now: float) -> Call:
         call = Call(at=now, method=request.method, path=request.path)
+        if (request.method, request.path) == ("POST", "/v2/pods"):
+            call.body = request.body.decode(errors="replace")
         self.calls.append(call)
         self.count_call(now)
         return call
@@ -217,6 +222,8 @@ class Emulator:
         self.pods[pod.id] = pod
         catalog.move_stock(self.settings, pod.gpu_id, -pod.gpu_count)
         take_orders(pod, self.settings.upstream, now)
+        if self.settings.echo_errors:
+            pod.log += [(now, "container", line) for line in first_words(self, pod)]
         self.rebill(pod, now)
         return pod
 

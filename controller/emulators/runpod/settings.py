@@ -65,6 +65,9 @@ class Settings:
     """False: RUNNING is said from the moment of creation, as was seen in August 2026."""
     echo_env: str = "full"
     """`full`: environments are shown as sent; `none`: as empty; `resolved`: with the secrets' values."""
+    echo_errors: bool = False
+    """True: refusals of the API and of model servers quote the request with its headers, and programs print their
+    environment when they start."""
     substitute_secrets: bool = True
     """False: the model server gets the literal references."""
     started_at_moves: bool = False
@@ -168,6 +171,7 @@ _READ: dict[str, Callable[[str, object], object]] = {
     "balance": number,
     "provisioning": flag,
     "echo_env": word_of(ECHOES),
+    "echo_errors": flag,
     "substitute_secrets": flag,
     "started_at_moves": flag,
     "delete_stops_billing": flag,
