@@ -179,11 +179,11 @@ class Box:
         await self.order(usual | settings)
         return child
 
-    async def run_daemon(self, *, output: int | None = None) -> Child:
+    async def run_daemon(self, *, output: int | None = None, **environment: str) -> Child:
         """Until systemd would take it for ready."""
         with notify_socket(self.folder / "notify.sock") as told:
             words = ("run", "--config", str(self.config))
-            child = self.spawn("daemon", *words, output=output, NOTIFY_SOCKET=told.name)
+            child = self.spawn("daemon", *words, output=output, NOTIFY_SOCKET=told.name, **environment)
             await until(lambda: told.said("READY=1") or not child.running, within=START_LIMIT, what="READY")
         assert child.running, child.text()
         return child
