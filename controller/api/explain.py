@@ -11,13 +11,14 @@ from typing import TypeGuard
 
 from controller.api.load import in_words
 from controller.api.panel import Panel
-from controller.api.views import held, is_draining, refusal_of
+from controller.api.views import held, is_draining, refusal_of, stance
 from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import SERVING, Phase
 from controller.core.obligation import Obligation
 from controller.core.policy import ModelPolicy
+from controller.core.schedule import Off, Open, Warm, dismissed
 from controller.core.spend import to_usd
 from controller.store.ledger import believed_micros
 from controller.store.transaction import stamp
@@ -55,6 +56,7 @@ def lines_of(panel: Panel, alias: str) -> list[Line]:
         lines.append(Line(subject=alias, text="not in the config: nothing starts it, and what lives is stopped"))
     else:
         lines += _of_empty_slots(panel, model, len({record.slot for record in records}))
+        lines += _of_schedule(panel, model)
     lines += [_of_duty(panel, duty) for duty in panel.book.obligations.values() if duty.open and duty.model == alias]
     return lines
 
@@ -77,6 +79,27 @@ def _shortage(panel: Panel, model: ModelPolicy) -> Iterator[Line]:
     if found is not None and found.offers and found.believed(now=panel.clock.now()):
         gone = ", ".join(offer for offer in model.offers if offer in found.offers)
         yield Line(subject=model.alias, text=f"the provider says that none is left of: {gone}", since=found.at)
+
+
+def _of_schedule(panel: Panel, model: ModelPolicy) -> Iterator[Line]:
+    found, alias = stance(panel, model), model.alias
+    if isinstance(found, Open):
+        if found.until is not None:
+            yield Line(subject=alias, text="its schedule leaves it to who asks", until=found.until)
+        return
+    known = [record for record in panel.book.records.values() if record.model == alias]
+    if isinstance(found, Off):
+        text = "off by its schedule"
+    elif dismissed(known, since=_kept_since(panel, model)):
+        text = "to be kept warm by its schedule, and stopped by an operator: not again before its next window"
+    else:
+        text = "kept warm by its schedule"
+    yield Line(subject=alias, text=text, since=found.since, until=found.until)
+
+
+def _kept_since(panel: Panel, model: ModelPolicy) -> datetime:
+    kept = model.stance_kept(panel.book.memory(model.alias).cold_start, now=panel.now)
+    return kept.since if isinstance(kept, Warm) else panel.now
 
 
 def _why_empty(panel: Panel, model: ModelPolicy) -> Line:

@@ -13,13 +13,15 @@ from controller.api.explain import lines_of, models_of
 from controller.api.load import load
 from controller.api.panel import Panel
 from controller.api.readiness import reasons
-from controller.api.views import held, phase_of, routable
+from controller.api.views import held, phase_of, routable, stance
 from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import Evidence
 from controller.core.identity import ResourceKey
 from controller.core.obligation import Obligation
 from controller.core.orphans import Whose
+from controller.core.policy import ModelPolicy
+from controller.core.schedule import Off, Open, Warm
 from controller.core.spend import Hold, to_usd, utc_day
 from controller.store.lines import of_evidence
 from controller.store.transaction import stamp
@@ -124,7 +126,17 @@ def model(panel: Panel, alias: str) -> Json:
         "idle_stop_at": at(_idle_stop(panel, records)),
         "why": lines_of(panel, alias)[0].text,
         "blocked": None if hold is None else hold.reason,
+        "schedule": None if policy is None else _schedule(panel, policy),
     }
+
+
+def _schedule(panel: Panel, policy: ModelPolicy) -> Json | None:
+    """What the model's windows say now and until when; null without windows."""
+    found = stance(panel, policy)
+    if isinstance(found, Open) and found.until is None:
+        return None
+    word = {Warm: "warm", Off: "off", Open: "open"}[type(found)]
+    return {"stance": word, "until": at(found.until)}
 
 
 def _rate(records: Sequence[Record]) -> str | None:

@@ -17,6 +17,7 @@ from controller.core.deployment import Record
 from controller.core.errors import Code
 from controller.core.lifecycle import LIVE, Phase
 from controller.core.policy import ModelPolicy
+from controller.core.schedule import Stance
 from controller.core.spend import to_usd
 from controller.store.ledger import believed_micros
 from controller.store.transaction import stamp
@@ -146,12 +147,17 @@ def held(panel: Panel, model: ModelPolicy) -> start.Refuse | None:
     return start.hold(panel.book.memory(model.alias), fingerprint=model.fingerprint, now=panel.now)
 
 
+def stance(panel: Panel, model: ModelPolicy) -> Stance:
+    """What its schedule says now."""
+    return model.stance(panel.book.memory(model.alias).cold_start, now=panel.now)
+
+
 def refusal_of(panel: Panel, model: ModelPolicy, records: Sequence[Record]) -> start.Refuse | None:
     """Why nothing is started for those who wait; nothing while something is coming."""
     if any(record.phase in COMING for record in records):
         return None
-    if (hold := held(panel, model)) is not None:
-        return hold
+    if (closed := held(panel, model) or start.off(stance(panel, model))) is not None:
+        return closed
     if panel.stop_only:
         return start.Refuse(code=Code.REFUSED, reason="the controller only stops; see its problems", final=True)
     if not panel.wants.wanted(model.alias, now=panel.clock.now()):

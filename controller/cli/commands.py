@@ -360,7 +360,7 @@ def config_check(
     from controller.cli import config_check as checking
 
     asked, places = (hub if online else None), places_of(model_files or [])
-    return checking.config_check(_settings(config), as_json=as_json, model_files=places, hub=asked)
+    return checking.config_check(_settings(config), as_json=as_json, model_files=places, now=_now(), hub=asked)
 
 
 def _settings(config: Path | None) -> "Settings":

@@ -5,6 +5,7 @@ lie on this machine, prices are the ceilings that the config sets.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from controller.cli.exits import Exit, Failure
 from controller.cli.findings import Findings
 from controller.cli.output import printable, say, show_facts, show_json, show_table
+from controller.cli.schedules import foreseen, words
 from controller.cli.sizing_table import show_sizing, sizing
 from controller.core.policy import ModelPolicy
 from controller.settings import ConfigProblems, Problem, Settings
@@ -20,7 +22,9 @@ from controller.settings.model_files import ModelFiles, read_model_files
 from controller.settings.values import write_span
 
 
-def config_check(settings: Settings, *, as_json: bool, model_files: Mapping[str, Path], hub: str | None = None) -> Exit:
+def config_check(
+    settings: Settings, *, as_json: bool, model_files: Mapping[str, Path], now: datetime, hub: str | None = None
+) -> Exit:
     """The config was taken already; says what follows from it.
 
     `model_files` names the files of a model by alias; else they are looked for beside the config. A missing key is
@@ -37,7 +41,7 @@ def config_check(settings: Settings, *, as_json: bool, model_files: Mapping[str,
     code = Exit.BAD_CONFIG if faults or any(counts for _, counts in keys) else Exit.OK
     missing = [problem for problem, _ in keys]
     if as_json:
-        rows = [_row(alias, model) | {"sizing": sizing(estimates[alias])} for alias, model in models.items()]
+        rows = [_row(alias, model, now) | {"sizing": sizing(estimates[alias])} for alias, model in models.items()]
         paths = {"store": str(settings.places.store), "evidence": str(settings.places.evidence)}
         show_json({
             "file": str(settings.file), "models": rows, "limits": _limits(settings), "paths": paths, "keys": missing,
@@ -45,6 +49,9 @@ def config_check(settings: Settings, *, as_json: bool, model_files: Mapping[str,
         })  # fmt: skip
         return code
     _show(settings, models, estimates)
+    for alias, model in models.items():
+        if (found := foreseen(model, model.stance(None, now=now))) is not None:
+            say(printable(f"{alias}: {words(found)}"))
     for note in online.notes:
         say(printable(note))
     for fault in faults:
@@ -92,7 +99,7 @@ def _show(settings: Settings, models: Mapping[str, ModelPolicy], estimates: Mapp
         say("no model is configured: nothing can start")
 
 
-def _row(alias: str, model: ModelPolicy) -> dict[str, Any]:
+def _row(alias: str, model: ModelPolicy, now: datetime) -> dict[str, Any]:
     return {
         "alias": alias,
         "image": model.image,
@@ -102,6 +109,7 @@ def _row(alias: str, model: ModelPolicy) -> dict[str, Any]:
         "idle_after": write_span(model.idle_after),
         "startup_deadline": write_span(model.startup_deadline),
         "max_lifetime": write_span(model.max_lifetime),
+        "schedule": foreseen(model, model.stance(None, now=now)),
     }
 
 

@@ -13,6 +13,7 @@ from controller.cli import offline
 from controller.cli.exits import Exit, Failure
 from controller.cli.link import Daemon, asked
 from controller.cli.output import age, say, show_facts, show_json, show_table, usd
+from controller.cli.schedules import said
 from controller.settings import Settings
 
 Body = dict[str, Any]
@@ -96,7 +97,7 @@ def _show_status(answer: Body, now: datetime) -> None:
                 _load(model.get("load") or ()),
                 model.get("usd_per_hour"),
                 age(model.get("idle_stop_at"), now),
-                model.get("blocked") or model.get("why"),
+                "; ".join(filter(None, (model.get("blocked") or model.get("why"), said(model.get("schedule"))))),
             )
             for model in answer.get("models", [])
         ],

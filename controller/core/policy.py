@@ -7,13 +7,14 @@ the provider.
 """
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
 from controller.core.errors import InvalidIdentifier, Refusal, RefusalCode
 from controller.core.identity import identifier
+from controller.core.schedule import NO_WINDOWS, Schedule, Stance, decide, lead_of
 
 MAX_ACTIVE_MOST: Final = 4096
 SPAN_LEAST: Final = timedelta(milliseconds=1)
@@ -190,6 +191,8 @@ class ModelPolicy:
     """Its chat template takes one system message at most."""
     usd_per_hour_beside: Decimal = Decimal(0)
     """What a machine bills beside its cards: its disk."""
+    schedule: Schedule = NO_WINDOWS
+    """When it is kept warm, and when it is off."""
     fingerprint: str = field(repr=False)
     """Digest of what shapes a resource: another one means that a running resource is of an older configuration."""
 
@@ -209,6 +212,15 @@ class ModelPolicy:
             self.usd_per_hour_max is None or _money(self.usd_per_hour_max),
             self.usd_per_hour_beside == 0 or _money(self.usd_per_hour_beside),
         )
+
+    def stance(self, cold_start: timedelta | None, *, now: datetime) -> Stance:
+        """What its schedule says now; `cold_start` as measured."""
+        return decide(self.schedule, lead=lead_of(cold_start, self.startup_deadline), now=now)
+
+    def stance_kept(self, cold_start: timedelta | None, *, now: datetime) -> Stance:
+        """The same for what is up already: what was started early by the longest start is not let go because it took
+        less, nor is anything else so shortly before its window."""
+        return self.stance(max(cold_start or _ZERO, self.startup_deadline), now=now)
 
     @property
     def startup_deadline_extended(self) -> timedelta:

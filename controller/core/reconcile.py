@@ -17,6 +17,7 @@ from controller.core.identity import Owner
 from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
 from controller.core.readiness import Assessment
+from controller.core.schedule import off_from
 
 DRAINED: Final = frozenset(
     {
@@ -138,6 +139,9 @@ def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | No
         return StopReason.MODEL_REMOVED if bounds.readable else None
     if record.slot >= bounds.model.slots:
         return StopReason.MODEL_REMOVED  # the model has fewer replicas now
+    off_at = off_from(bounds.model.schedule, now=now)
+    if off_at is not None and now >= off_at:
+        return StopReason.OPERATOR_REQUEST  # who wrote the schedule said so
     if (
         record.phase is Phase.REQUESTED
         and record.started_at is not None
@@ -161,7 +165,7 @@ def _starting_since(record: Record, started_at: datetime) -> datetime:
 
 def _readiness(record: Record, assessment: Assessment | None, bounds: Bounds, *, now: datetime) -> Decision:
     if assessment is None or assessment.ready is None:
-        return Nothing(until=next_deadline(record, bounds))
+        return Nothing(until=next_deadline(record, bounds, now=now))
     if assessment.stop is not None:
         return RequireStop(reason=assessment.stop)
     if assessment.ready and record.phase is Phase.REQUESTED:
@@ -170,15 +174,17 @@ def _readiness(record: Record, assessment: Assessment | None, bounds: Bounds, *,
         return ReadyAgain()
     if not assessment.ready and record.phase is Phase.ACTIVE and record.unready_since is None:
         return Unready(since=now)
-    return Nothing(until=next_deadline(record, bounds))
+    return Nothing(until=next_deadline(record, bounds, now=now))
 
 
-def next_deadline(record: Record, bounds: Bounds) -> datetime | None:
+def next_deadline(record: Record, bounds: Bounds, *, now: datetime) -> datetime | None:
     """The earliest instant at which time alone changes the decision."""
     if record.started_at is None:
         return None
     deadlines = [record.started_at + bounds.lifetime + timedelta(milliseconds=1)]
     if bounds.model is not None:
+        if (off_at := off_from(bounds.model.schedule, now=now)) is not None:
+            deadlines.append(off_at)
         if record.phase is Phase.REQUESTED:
             deadlines.append(_starting_since(record, record.started_at) + bounds.model.startup_deadline)
         if record.unready_since is not None:

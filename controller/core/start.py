@@ -14,6 +14,7 @@ from controller.core.errors import Code
 from controller.core.identity import DeploymentId
 from controller.core.orphans import ended
 from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.schedule import ALWAYS_OPEN, Off, Stance
 from controller.core.spend import ceiling
 from controller.core.view import View
 
@@ -38,6 +39,8 @@ class Situation:
     priced: bool
     starts_per_hour: int
     starts_per_day: int
+    stance: Stance = ALWAYS_OPEN
+    """What the model's schedule says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ def decide(case: Situation) -> Start | Refuse:
         return Refuse(code=Code.REFUSED, reason="the controller only stops: its config or store is bad", final=True)
     if (held := hold(case.memory, fingerprint=case.fingerprint, now=case.now)) is not None:
         return held
+    if (closed := off(case.stance)) is not None:
+        return closed
     if (beside := _beside(case)) is not None:
         return beside
     if not case.account_trusted or not case.listing_fresh:
@@ -100,6 +105,14 @@ def hold(memory: ModelMemory, *, fingerprint: str, now: datetime) -> Refuse | No
     return Refuse(
         code=code, reason=memory.hold_reason, final=True, retry_at=memory.hold_until, detail=memory.round_detail
     )
+
+
+def off(stance: Stance) -> Refuse | None:
+    """Is the model off by its schedule?"""
+    if not isinstance(stance, Off):
+        return None
+    reason = f"off by its schedule until {stance.until.isoformat(sep=' ', timespec='minutes')}"
+    return Refuse(code=Code.MODEL_BLOCKED, reason=reason, final=True, retry_at=stance.until)
 
 
 def _rate(case: Situation) -> Start | Refuse:
@@ -159,6 +172,7 @@ def situation(
         priced=ceiling(model, view.usd_per_hour) is not None,
         starts_per_hour=policy.starts_per_hour,
         starts_per_day=policy.starts_per_day,
+        stance=model.stance(book.memory(model.alias).cold_start, now=around.now),
     )
 
 

@@ -11,8 +11,10 @@ from typing import Final
 
 from controller.core.offer import offer_of
 from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.schedule import Schedule
 from controller.settings.models import ModelSection
 from controller.settings.sizes import container_disk_gb, disk_usd_per_hour, startup_deadline
+from controller.settings.windows import window, zone
 from controller.settings.written import Written
 
 PROVIDER: Final = "runpod"
@@ -31,7 +33,7 @@ GUIDING: Final = frozenset({
     "replicas", "key_credential", "key_file", "probe_key_credential", "probe_key_file", "wires", "allow_unpinned",
     "merge_system",
     "max_usd_per_hour", "idle_after", "startup_deadline", "max_lifetime", "wait", "queue", "crash_restart_limit",
-    "crash_window", "drain_limit",
+    "crash_window", "drain_limit", "keep_warm", "off", "zone",
 })  # fmt: skip
 """Keys that are obeyed at once, by whatever runs."""
 
@@ -81,6 +83,7 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         tools=section.tool_calling == "parsed",
         adapters=tuple(section.adapters),
         merge_system=section.merge_system,
+        schedule=_schedule(section),
         fingerprint=fingerprint(section),
     )
 
@@ -108,6 +111,12 @@ def fetching_disk_gb(section: ModelSection) -> int | None:
 def _disks_usd_per_hour(section: ModelSection) -> Decimal:
     sizes = [fetching_disk_gb(section) or 0, volume_disk_gb(section) if section.volumes else 0]
     return disk_usd_per_hour(max(sizes))
+
+
+def _schedule(section: ModelSection) -> Schedule:
+    return Schedule(
+        warm=tuple(map(window, section.keep_warm)), off=tuple(map(window, section.off)), zone=zone(section.zone)
+    )
 
 
 def fingerprint(section: ModelSection) -> str:

@@ -23,6 +23,7 @@ from controller.settings.values import (
     whole,
     words,
 )
+from controller.settings.windows import WINDOWS, ZONE
 
 WRITES: Final = ("chat", "completions", "responses", "messages")
 READS: Final = ("embeddings", "rerank")
@@ -168,6 +169,14 @@ class ModelSection(BaseModel):
     """Restarts further apart than this do not add up."""
     drain_limit: Annotated[timedelta, span("0s", "6h")] | None = None
     """Open requests may end so long before a stop; default: the policy's. Too low: cut answers. Too high: cost."""
+    keep_warm: Annotated[tuple[str, ...], WINDOWS] = ()
+    """Windows in which it serves whether asked or not, as in ["Mon-Fri 08:00-18:00"]; it is started early by what a
+    start took. Too wide: an empty GPU bills. Money, holds and limits of starts count as ever."""
+    off: Annotated[tuple[str, ...], WINDOWS] = ()
+    """Windows in which nothing starts and what runs is drained and stopped, as in ["Sat,Sun", "22:00-06:00"]. They
+    outweigh keep_warm. Too wide: callers are refused."""
+    zone: Annotated[str, ZONE] = "UTC"
+    """Whose clock the windows are read by, as in "Europe/Berlin". Another one: they begin hours early or late."""
 
     @property
     def reads_only(self) -> bool:

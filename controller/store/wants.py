@@ -1,12 +1,16 @@
 """Which models does somebody want to be up?
 
-Asked by gateways while callers wait, and by operators; forgotten when nobody asks any more. Kept in memory only: after
-a restart those who still wait ask again.
+Asked by gateways while callers wait, by operators, and by a schedule that keeps a model warm; forgotten when nobody
+asks any more. Kept in memory only: after a restart those who still wait ask again.
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+from controller.core.book import Book
+from controller.core.policy import ModelPolicy
+from controller.core.schedule import Warm, dismissed
 
 LASTS: Final = timedelta(seconds=60)
 
@@ -34,3 +38,17 @@ class Wants:
         at = self._asked.get(alias)
         if at is not None and (before is None or at <= before):
             del self._asked[alias]
+
+
+def obey_schedule(wants: Wants, model: ModelPolicy, book: Book, *, now: datetime) -> datetime | None:
+    """Ask for what is to be kept warm, as a caller would: money, holds and limits of starts count. Returns when to ask
+    again, or when a window begins."""
+    took = book.memory(model.alias).cold_start
+    stance, kept = model.stance(took, now=now), model.stance_kept(took, now=now)
+    if not isinstance(stance, Warm) or not isinstance(kept, Warm):
+        return stance.until
+    records = [record for record in book.records.values() if record.model == model.alias]
+    if dismissed(records, since=kept.since):
+        return stance.until
+    wants.ask(model.alias, now=now)
+    return min(stance.until, now + LASTS)

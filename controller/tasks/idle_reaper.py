@@ -5,7 +5,7 @@ gateway's new stream lease cannot slip in between. After our own restart or paus
 had time to speak (RP-35). What the model server said of itself in the latest probe is asked before a stop (RP-36).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -15,6 +15,7 @@ from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.runtime import serves_somebody
+from controller.core.schedule import Warm
 from controller.core.view import View
 from controller.store import deployments
 from controller.store.errors import Stale
@@ -82,12 +83,18 @@ class IdleReaper:
             stream_leases=self._stream_leases.live(record.id, now=now),
             ready_at=record.ready_at,
             last_byte_at=last_byte_at,
-            not_before=self._not_before_at(now),
+            not_before=max([self._not_before_at(now), *self._warm_until(model, cold_start)]),
         )
         probed = self._view.value.probes.get(record.id)
         witnessed = probed is not None and serves_somebody(probed.runtime, since=idle.used_until(activity))
         idle_after = idle.floor(model.idle_after, cold_start)
         return idle.decide(replace(activity, witnessed=witnessed), idle_after=idle_after, now=now)
+
+    def _warm_until(self, model: ModelPolicy, cold_start: timedelta | None) -> Iterator[datetime]:
+        """Kept warm by its schedule it is not idle before the window ends."""
+        stance = model.stance_kept(cold_start, now=self._store.now)
+        if isinstance(stance, Warm):
+            yield stance.until
 
     def _not_before_at(self, now: datetime) -> datetime:
         """After a pause, as after our own restart, gateways have not spoken yet; and what was seen before it is old,

@@ -34,7 +34,7 @@ from controller.store.names import deployment_id
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
-from controller.store.wants import Wants
+from controller.store.wants import Wants, obey_schedule
 from controller.supervision import Cell, Looks, for_each
 from controller.tasks.executor import Executor
 
@@ -127,7 +127,8 @@ class Reconciler:
         told = dict(self.refusals)
         until = await self._pass()
         known = {*self._charter.models, *(record.id for record in self._store.book.live())}
-        self.refusals = {subject: why for subject, why in self.refusals.items() if subject in known}
+        for subject in self.refusals.keys() - known:  # in place: those who tell hold this very mapping
+            del self.refusals[subject]
         if told != self.refusals:
             for ring in self._rings:
                 ring()
@@ -278,6 +279,10 @@ class Reconciler:
     # What is wanted
 
     async def _start_wanted(self, model: ModelPolicy) -> datetime | None:
+        window_at = obey_schedule(self._wants, model, self._store.book, now=self._store.now)
+        return min((at for at in (window_at, await self._start_asked(model)) if at is not None), default=None)
+
+    async def _start_asked(self, model: ModelPolicy) -> datetime | None:
         book, alias = self._store.book, model.alias
         live = book.live(alias)
         self._forget_satisfied(model, live)

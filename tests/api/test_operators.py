@@ -57,6 +57,7 @@ async def test_status_tells_what_each_model_does_and_costs(house: World) -> None
         "idle_stop_at": at(until),
         "why": "serves: 2 open requests",
         "blocked": None,
+        "schedule": None,
     }
 
 

@@ -1,6 +1,7 @@
 """Does a config check say what would run, and what stands in its way?"""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def test_a_credential_is_no_fault_outside_its_service(run: Run, folder: Path) ->
     ended = run("config", "check")
     assert ended.code == 0
     assert "model_qwen" in ended.err
+
+
+def test_config_check_foresees_what_the_windows_say(run: Run, folder: Path) -> None:
+    with (folder / "config.toml").open("a") as config:
+        config.write('off = ["00:00-24:00"]\n')
+    ended = run("config", "check")
+    assert re.search(r"qwen: off until \d{4}-\d\d-\d\d \d\d:\d\d UTC \(windows in UTC\)", ended.err)
+    assert json.loads(run("config", "check", "--json").out)["models"][0]["schedule"]["stance"] == "off"
 
 
 @pytest.fixture

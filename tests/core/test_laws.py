@@ -261,7 +261,7 @@ conditions = ["stop_only", "clock_sound", "account_trusted", "copied", "owed", "
 def test_a_start_needs_every_condition_and_a_told_time_helps(
     flags: list[bool], starts: list[datetime], round_at: datetime | None
 ) -> None:
-    known = dict(zip(conditions, flags, strict=True))
+    known: dict[str, Any] = dict(zip(conditions, flags, strict=True))
     memory = ModelMemory(model="qwen", starts=tuple(starts), next_round_at=round_at)
     case = start.Situation(now=T0, memory=memory, fingerprint="f1", starts_per_hour=4, starts_per_day=12, **known)
     decision = start.decide(case)

@@ -30,6 +30,7 @@ from controller.core.reconcile import (
     overdue,
     prevails,
 )
+from controller.core.schedule import Schedule, Window
 from tests.core.samples import MS, OURS, OWNER, T0, S, model_policy, resource, serving
 
 DAY = timedelta(days=1)
@@ -219,7 +220,7 @@ def test_ownership_outweighs_a_fault_a_fault_outweighs_a_deadline_and_a_deadline
 @pytest.mark.parametrize("phase", [Phase.REQUESTED, Phase.ACTIVE])
 def test_without_a_submission_no_time_runs(phase: Phase) -> None:
     unsent = replace(serving(phase), started_at=None)
-    assert next_deadline(unsent, BOUNDS) is None
+    assert next_deadline(unsent, BOUNDS, now=T0) is None
     assert decided(unsent, now=T0 + 999 * DAY) == Nothing()
 
 
@@ -257,3 +258,15 @@ def test_open_requests_may_end_under_exactly_these_reasons() -> None:
         "replaced",
         "spend",
     } == DRAINED
+
+
+# Windows
+
+
+@pytest.mark.parametrize("phase", [Phase.REQUESTED, Phase.ACTIVE])
+def test_what_runs_when_its_off_window_begins_is_let_go_as_an_operator_would(phase: Phase) -> None:
+    off = Window(days=frozenset(range(7)), begin_minute=13 * 60, end_minute=14 * 60)
+    bounds = replace(BOUNDS, model=model_policy(schedule=Schedule(off=(off,)), startup_deadline=timedelta(hours=6)))
+    held, begins = serving(phase, ready_at=T0), T0 + timedelta(hours=1)
+    assert decide(held, Look(), bounds, now=begins - MS) == Nothing(until=begins)
+    assert decide(held, Look(), bounds, now=begins) == RequireStop(reason=StopReason.OPERATOR_REQUEST)
