@@ -17,9 +17,10 @@ from typing import Any, Final
 from controller.clock import Clock
 from controller.core.deployment import Create, CreateAnswer, DeploymentSpec, ProviderState, Record, SeenResource
 from controller.core.identity import DeploymentId, ObligationId, RequestId, ResourceKey, Scope, Tags
-from controller.core.inventory import Listing, Read
+from controller.core.inventory import Listing, Read, Unreadable
 from controller.core.lease import Lease
 from controller.core.lifecycle import Phase
+from controller.core.machine_log import Log
 from controller.core.obligation import Obligation
 from controller.core.readiness import Verdict
 from controller.daemon.build import Daemon, Mode, Ports, Seams, Wiring, wire
@@ -88,6 +89,9 @@ class Account:
 
     async def read_resource(self, key: ResourceKey) -> Read:
         return await self._provider.read_resource(key)
+
+    async def read_log(self, key: ResourceKey) -> Log | Unreadable:
+        return await self._provider.read_log(key)
 
     async def read_prices(self) -> Prices:
         return await self._provider.read_prices()

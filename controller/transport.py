@@ -70,6 +70,16 @@ class CallLimits:
         return httpx.Timeout(connect=connect, pool=connect, read=whole, write=whole)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sip:
+    """How much of a stream without an end is taken: until it is silent for `quiet` after it said something, or to one
+    of the limits."""
+
+    whole: timedelta
+    quiet: timedelta
+    body_bytes: int
+
+
 class Http:
     """One party that we speak to, with the headers that it alone gets.
 
@@ -133,6 +143,20 @@ class Http:
             request = self._request("GET", path, headers=self._headers)
             with anyio.fail_after(self._limits.whole.total_seconds()):
                 return await self._attempt(self._single, request, streams=True)
+
+    async def sip(self, path: str, limit: Sip) -> tuple[Answer, bool]:
+        """Take what a stream without an end has to say now, and leave it; whether it was we who left, and not for its
+        size. Raises as `call` does, where no answer began."""
+        with self._told_apart():
+            request = self._request("GET", path, headers=self._headers)
+            with anyio.fail_after(limit.whole.total_seconds()):
+                response = await self._single.handle_async_request(request)
+            try:
+                body, left = await _taken(response, limit)
+            finally:
+                await response.aclose()
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(code=response.status_code, headers=headers, body=body), left
 
     def _request(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
@@ -199,6 +223,21 @@ class Http:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+async def _taken(response: httpx.Response, limit: Sip) -> tuple[bytes, bool]:
+    taken, pieces = bytearray(), response.aiter_raw()
+    ends_at = anyio.current_time() + limit.whole.total_seconds()
+    while len(taken) <= limit.body_bytes and anyio.current_time() < ends_at:
+        left, quiet = ends_at - anyio.current_time(), limit.quiet.total_seconds()
+        try:
+            with anyio.fail_after(min(quiet, left) if taken else left):
+                taken += await anext(pieces)
+        except StopAsyncIteration:
+            return bytes(taken), False
+        except TimeoutError:
+            return bytes(taken), not taken or quiet <= left
+    return bytes(taken[: limit.body_bytes]), False
 
 
 @lru_cache(maxsize=256)

@@ -67,7 +67,7 @@ def _of_empty_slots(panel: Panel, model: ModelPolicy, taken: int) -> Iterator[Li
         yield from _shortage(panel, model)
     failure = panel.book.memory(model.alias).failure
     if failure is not None:
-        yield Line(subject=failure.deployment, text=f"the last start that failed: {failure.reason}", since=failure.at)
+        yield Line(subject=failure.deployment, text=f"the last start that failed: {failure.told}", since=failure.at)
 
 
 def _said(refusal: start.Refuse) -> str:

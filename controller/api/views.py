@@ -211,6 +211,6 @@ def _failure(panel: Panel, memory: ModelMemory) -> Json | None:
         "version": panel.board.failures.get(memory.model, (0, panel.board.version))[1],
         "deployment": failure.deployment,
         "code": Code.START_FAILED.value,
-        "reason": failure.reason,
+        "reason": failure.told,
         "retry_after_seconds": None if until is None else seconds_left(until, panel.now),
     }

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from controller.core.crash_loop import Starts
 from controller.core.deployment import Create, Record
+from controller.core.diagnosis import told
 from controller.core.evidence import StopReason
 from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.core.identity import DeploymentId, ObligationId, Owner, RequestId, ResourceKey, Scope
@@ -30,6 +31,13 @@ class Failure:
     reason: str
     at: datetime
     seq: int
+    cause: str | None = None
+    """What its log said that it died of, a word of `core.diagnosis`."""
+
+    @property
+    def told(self) -> str:
+        """Why, as those who waited are told it."""
+        return told(self.reason, self.cause)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,5 +184,7 @@ def reasons_that_fail_a_start() -> frozenset[StopReason]:
             StopReason.POD_ERROR,
             StopReason.ZERO_GPU,
             StopReason.WRONG_RESOURCE,
+            StopReason.NCCL_STALL,
+            StopReason.MULTI_CARD_STALL,
         }
     )

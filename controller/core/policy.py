@@ -90,6 +90,8 @@ class HostingPolicy:
     """Between two rounds in which every offer was refused."""
     hung_after: timedelta = timedelta(minutes=5)
     """What a server counts must stand still for so long, with requests open, before it is asked for one token."""
+    stall_after: timedelta = timedelta(minutes=10)
+    """The log of a machine with several cards may tell of nothing but waiting for so long."""
     hold_first: timedelta = timedelta(minutes=10)
     hold_max: timedelta = timedelta(hours=6)
     failed_starts_limit: int = 2
@@ -148,6 +150,7 @@ class HostingPolicy:
             self.stop_retry_after_max,
             self.claim_silence,
             self.hung_after,
+            self.stall_after,
         ) and _spans(self.drain_limit, least=_ZERO)
 
     def _starts_bounded(self) -> bool:

@@ -14,6 +14,7 @@ from controller.core.costs import Costs
 from controller.core.deployment import SeenResource
 from controller.core.identity import DeploymentId, RequestId, ResourceKey
 from controller.core.inventory import Absences, Listing, Read
+from controller.core.machine_log import Logged
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime
@@ -52,6 +53,8 @@ class View:
     """When each resource was last seen, in any listing or read."""
     reads: Mapping[ResourceKey, Read] = field(default_factory=dict)
     probes: Mapping[DeploymentId, Probed] = field(default_factory=dict)
+    logs: Mapping[DeploymentId, Logged] = field(default_factory=dict)
+    """What the looks at each machine's log came to."""
     usd_per_hour: Mapping[str, Decimal] = field(default_factory=dict)
     """Price of one card by offer, as far as known."""
     costs: Mapping[ResourceKey, Costs] = field(default_factory=dict)

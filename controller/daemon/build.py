@@ -45,6 +45,7 @@ from controller.tasks.hang_detector import HangDetector
 from controller.tasks.idle_reaper import IdleReaper
 from controller.tasks.lease_keeper import LeaseKeeper
 from controller.tasks.ledger_keeper import LedgerKeeper
+from controller.tasks.log_watcher import LogWatcher
 from controller.tasks.lookout import Lookout
 from controller.tasks.obligation_settler import ObligationSettler
 from controller.tasks.observer import Observer, Prober, Rules
@@ -273,8 +274,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         reconciler,
         reaper,
         _matcher(store, view, leases, wiring),
-        CrashLoopDetector(store=store, view=view, models=models),
-        HangDetector(store=store, view=view, stream_leases=leases, doubts=doubts, policy=policy),
+        *_recovery(store, view, leases, doubts, wiring),
         OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
         settler,
         LeaseKeeper(store=store, policy=policy, holder=wiring.run_id),
@@ -305,6 +305,18 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     store.on_change(daemon.news)
     view.on_change(daemon.news)
     return daemon
+
+
+def _recovery(
+    store: Store, view: Cell[View], leases: StreamLeases, doubts: Doubts, wiring: Wiring
+) -> tuple[Informed, ...]:
+    """The tasks that find out what went wrong with a machine that is there."""
+    policy, models = wiring.policy, wiring.models
+    return (
+        CrashLoopDetector(store=store, view=view, models=models),
+        HangDetector(store=store, view=view, stream_leases=leases, doubts=doubts, policy=policy),
+        LogWatcher(store=store, view=view, policy=policy, models=models),
+    )
 
 
 def _observer(store: Store, ports: Ports, view: Cell[View], wants: Wants, wiring: Wiring) -> Observer:

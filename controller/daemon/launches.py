@@ -133,4 +133,5 @@ def _watched(settings: Settings, alias: str, ordered: RunpodModel, *, probe_keys
         secret_reference=secret_reference(ordered.key_secret),
         credential=None if key is None else key.get_secret_value(),
         ask_version=settings.models[alias].server == "vllm" and vllm_version(settings.models[alias]) is None,
+        cards=settings.models[alias].gpu_count,
     )

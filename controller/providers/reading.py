@@ -11,7 +11,8 @@ from decimal import Decimal
 from typing import Protocol
 
 from controller.core.identity import ResourceKey
-from controller.core.inventory import Listing, Read
+from controller.core.inventory import Listing, Read, Unreadable
+from controller.core.machine_log import Log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,10 @@ class Reading(Protocol):
     async def read_resource(self, key: ResourceKey) -> Read: ...
 
     async def read_prices(self) -> Prices: ...
+
+    async def read_log(self, key: ResourceKey) -> Log | Unreadable:
+        """The newest lines of what a machine wrote, for a bounded time and size."""
+        ...
 
     async def read_stock(self, model: str) -> Stock:
         """A hint, for as many cards as this model's machine has."""

@@ -131,6 +131,8 @@ class PolicySection(BaseModel):
     hung_after: Annotated[timedelta, span("1m", "24h")] = timedelta(minutes=5)
     """A server whose counts stand still so long under open requests is asked for one token, and stopped if none comes.
     Too low: needless questions. Too high: a hung engine bills on."""
+    stall_after: Annotated[timedelta, span("1m", "24h")] = timedelta(minutes=10)
+    """Several cards that log nothing but waiting for each other so long are stopped. Too low: slow compiles are hit."""
     hold_first: Annotated[timedelta, span("1s", "24h")] = timedelta(minutes=10)
     """A model rests so long after its second failed start. Too low: a broken one burns a start each time."""
     hold_max: Annotated[timedelta, span("1s", "7d")] = timedelta(hours=6)

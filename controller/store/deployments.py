@@ -319,7 +319,13 @@ def _owe(tx: Tx, record: Record) -> None:
     for duty in tx.book.duties(record.id):
         if duty.due_at is None or duty.reason is not record.reason:
             due = tx.put_duty(replace(duty, due_at=duty.due_at or tx.now, reason=record.reason))
-            tx.line("obligation.due", **of_duty(due))
+            tx.line("obligation.due", **of_duty(due), detail={"cause": _cause_of(tx, record)})
+
+
+def _cause_of(tx: Tx, record: Record) -> str | None:
+    """What its log said that it died of, where that is why it is stopped."""
+    known = tx.book.starts.get(record.id)
+    return known.cause if known is not None and record.reason in reasons_that_fail_a_start() else None
 
 
 def take_back(tx: Tx, decided_on: Record) -> Record:
@@ -331,7 +337,9 @@ def take_back(tx: Tx, decided_on: Record) -> Record:
 
 def _fail_start(tx: Tx, record: Record) -> None:
     reason = record.reason.value if record.reason is not None else "unknown"
-    failure = Failure(deployment=record.id, reason=reason, at=tx.now, seq=tx.book.seq_latest)
+    failure = Failure(
+        deployment=record.id, reason=reason, at=tx.now, seq=tx.book.seq_latest, cause=_cause_of(tx, record)
+    )
     holds.note_failure(tx, record, failure)
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from controller.core.backoff import hold_span, round_gap
 from controller.core.book import Failure
 from controller.core.deployment import Record
+from controller.core.diagnosis import of_config
 from controller.core.errors import Code
 from controller.core.evidence import StopReason
 from controller.core.policy import HostingPolicy
@@ -44,11 +45,12 @@ def note_failure(tx: Tx, record: Record, failure: Failure) -> None:
     span = hold_span(failures, tx.holding)
     held = replace(memory, failures=failures, failure=failure)
     if span is not None:
-        until = None if record.reason in UNTIMED else tx.now + span
-        held = replace(held, hold_reason=failure.reason, hold_until=until, hold_fingerprint=record.fingerprint)
+        until = None if record.reason in UNTIMED or of_config(failure.cause) else tx.now + span
+        held = replace(held, hold_reason=failure.told, hold_until=until, hold_fingerprint=record.fingerprint)
     tx.put_memory(held)
     if span is not None:
-        tx.line("model.blocked", model=record.model, reason=failure.reason, detail={"until": held.hold_until})
+        detail = {"until": held.hold_until, "cause": failure.cause}
+        tx.line("model.blocked", model=record.model, reason=failure.reason, detail=detail)
 
 
 def note_round(tx: Tx, model: str, *, detail: str, policy: HostingPolicy) -> None:

@@ -190,6 +190,7 @@ def _failure_to_text(failure: Failure) -> str:
             "reason": failure.reason,
             "at_ms": to_ms(failure.at),
             "seq": failure.seq,
+            "cause": failure.cause,
         }
     )
 
@@ -197,7 +198,11 @@ def _failure_to_text(failure: Failure) -> str:
 def _failure_from_text(text: str) -> Failure:
     row = json.loads(text)
     return Failure(
-        deployment=DeploymentId(row["deployment"]), reason=row["reason"], at=from_ms(row["at_ms"]), seq=row["seq"]
+        deployment=DeploymentId(row["deployment"]),
+        reason=row["reason"],
+        at=from_ms(row["at_ms"]),
+        seq=row["seq"],
+        cause=row.get("cause"),
     )
 
 

@@ -14,11 +14,12 @@ from typing import Any, Final, Protocol
 import anyio
 
 from controller.clock import Clock
+from controller.core import machine_log
 from controller.core.book import Book
 from controller.core.costs import follow_costs
 from controller.core.deployment import CreateAnswer, Record, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope
-from controller.core.inventory import Absences, Listing, Present, follow
+from controller.core.inventory import Absences, Listing, Present, Unreadable, follow
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
@@ -54,6 +55,7 @@ class Watched:
     secret_reference: str | None
     credential: str | None
     ask_version: bool = False
+    cards: int = 1
 
 
 class Observer:
@@ -95,6 +97,7 @@ class Observer:
             looks.append(self._read_prices)
         looks += [partial(self._read_stock, model) for model in self._scarce(book) if now >= self._stock_due(model)]
         looks += [partial(self._probe, record, seen) for record, seen in self._to_probe(book, now)]
+        looks += [partial(self._read_log, record, seen) for record, seen, at in self._logs_due(book) if now >= at]
         if len(looks) == 1:
             await looks[0]()
         else:
@@ -261,6 +264,38 @@ class Observer:
         )
         self._publish(probes={**kept, record.id: probed})
 
+    # Logs
+
+    def _logs_due(self, book: Book) -> Iterable[tuple[Record, SeenResource, datetime]]:
+        """What runs, whose log is of interest, and when to look at it next."""
+        for record in book.live():
+            seen = None if record.key is None else self._view.value.resource(record.key)
+            watched = self._rules.watched.get(record.model)
+            if record.phase not in {Phase.REQUESTED, Phase.ACTIVE} or seen is None or watched is None:
+                continue
+            at = machine_log.due(
+                self._view.value.logs.get(record.id),
+                phase=record.phase,
+                cards=watched.cards,
+                unready=record.unready_since is not None,
+                container_at=seen.started_at,
+                seen_at=record.started_at or record.declared_at,
+            )
+            if at is not None and seen.started_at is not None:
+                yield record, seen, at
+
+    async def _read_log(self, record: Record, seen: SeenResource) -> None:
+        log = await self._reading.read_log(seen.key)
+        live = {held.id for held in self._store.book.live()}
+        kept = {known: logged for known, logged in self._view.value.logs.items() if known in live}
+        former, container_at = kept.get(record.id), seen.started_at
+        if isinstance(log, Unreadable):
+            at = self._clock.now()
+            logged = machine_log.failed(former, problem=log.problem, at=at, container_at=container_at)
+        else:
+            logged = machine_log.follow(former, log, container_at=container_at)
+        self._publish(logs={**kept, record.id: logged})
+
     # Prices
 
     def _prices_due(self, now: datetime) -> bool:
@@ -298,6 +333,7 @@ class Observer:
         due = [self._listing_due(book), *(self._stock_due(model) for model in self._scarce(book))]
         if self._priced_at is not None:
             due.append(self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY))
+        due += [at for _, _, at in self._logs_due(book)]
         return min(due + [self._probe_due(record) for record, _ in self._reachable(book)])
 
     def _publish(self, **changed: Any) -> None:

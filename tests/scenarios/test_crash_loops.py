@@ -105,3 +105,30 @@ def test_a_hold_survives_our_restart_and_ends_by_an_operator_or_by_a_changed_con
             assert len(world.pods()) == held + 1
 
     scenario(play, upstream=CRASHING, ready_seconds=60)
+
+
+BAD_FLAG = "vllm serve: error: unrecognized arguments: --frobnicate"
+
+
+def test_those_who_wait_and_those_who_look_are_told_what_the_log_says_it_died_of() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            for code in ("start_failed", "start_failed", "model_blocked"):
+                asking = world.soon(box.chat(world))
+                if code == "start_failed":
+                    await world.until(lambda: bool(world.alive()), within=30)
+                    world.emulator.change_pod(world.alive()[0]["id"], {"log": [BAD_FLAG]})
+                await world.until(lambda pending=asking: pending.done, within=600)  # type: ignore[misc]
+                assert asking.got.error["code"] == code
+                assert "does not know one of its arguments (bad-flag)" in asking.got.error["reason"]
+            await world.until(lambda: not box.daemon.store.book.live(), within=300)
+            lines = (await box.operators.get("/v1/models/m1/explain"))["lines"]
+            assert "bad-flag" in lines[0]["text"]
+            assert "until an operator unblocks it or its config changes" in lines[0]["text"]
+            await anyio.sleep(1)
+            causes = [line["detail"]["cause"] for line in world.events("obligation.due")]
+            assert causes == ["bad-flag", "bad-flag"]
+            assert "frobnicate" not in (world.state / "evidence.jsonl").read_text()
+
+    scenario(play, upstream=CRASHING, ready_seconds=60)

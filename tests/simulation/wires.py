@@ -70,6 +70,8 @@ class Exchange:
         self.whole = False
         self.cut = False
         self.left = False
+        self.streaming = False
+        """Its caller takes it piece by piece, and leaves by itself."""
         self.failure: BaseException | None = None
         self._scope, self._body = scope, body
         self._asked = False
@@ -197,32 +199,57 @@ class Outside(httpx.AsyncBaseTransport):
         try:
             if self._around is not None:
                 await self._around(self._caller, f"during {what}")
-            pieces = await _all(exchange)
+            stream = await _begun(exchange) if request.method == "GET" else await _all(exchange)
         finally:
-            exchange.leave()
+            if not exchange.streaming:
+                exchange.leave()
         if self._around is not None:
             await self._around(self._caller, f"after {what}")
         if exchange.failure is not None:
             raise exchange.failure
         if not exchange.status:
             raise httpx.RemoteProtocolError("disconnected without a response", request=request)
-        return httpx.Response(
-            exchange.status,
-            headers=list(exchange.headers),
-            stream=_Body(pieces, whole=exchange.whole and not exchange.cut),
-            request=request,
-        )
+        return httpx.Response(exchange.status, headers=list(exchange.headers), stream=stream, request=request)
 
 
 Around = Callable[[Program, str], Awaitable[None]]
 """Called before a call leaves, while it is on its way and after its answer came: where a harness ends the caller."""
 
 
-async def _all(exchange: Exchange) -> list[bytes]:
+async def _begun(exchange: Exchange) -> httpx.AsyncByteStream:
+    """A stream of events, which may never end, is handed over as it begins."""
+    await exchange.begun()
+    exchange.streaming = (b"content-type", b"text/event-stream") in exchange.headers
+    return _Events(exchange) if exchange.streaming else await _all(exchange)
+
+
+class _Events(httpx.AsyncByteStream):
+    """Piece by piece as they come, until it is closed."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await self._exchange.moved()
+        piece = self._exchange.take()
+        if piece is not None:
+            return piece
+        if self._exchange.cut:
+            raise httpx.RemoteProtocolError("the body ended early")
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        self._exchange.leave()
+
+
+async def _all(exchange: Exchange) -> httpx.AsyncByteStream:
     pieces: list[bytes] = []
     while await exchange.moved() and (piece := exchange.take()) is not None:
         pieces.append(piece)
-    return pieces
+    return _Body(pieces, whole=exchange.whole and not exchange.cut)
 
 
 class _Body(httpx.AsyncByteStream):

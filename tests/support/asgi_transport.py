@@ -62,6 +62,7 @@ class _Exchange:
         self._may_stream = may_stream
         self.ended = asyncio.Event()
         self.gone = asyncio.Event()
+        self._sent = asyncio.Event()
         self._body: bytes | None = body
         self._start: Message | None = None
         self._chunks: list[bytes] = []
@@ -86,6 +87,7 @@ class _Exchange:
                 self.ended.set()
         elif message["type"] == "http.response.body":
             self._chunks.append(bytes(message.get("body", b"")))
+            self._sent.set()
             if not message.get("more_body", False):
                 self._complete = True
                 self.ended.set()
@@ -94,6 +96,18 @@ class _Exchange:
         if not self._complete:
             self._cut = True
             self.ended.set()
+            self._sent.set()
+
+    async def next_piece(self) -> bytes:
+        """The next piece of a stream; raises StopAsyncIteration at its end."""
+        while not self._chunks:
+            if self._complete:
+                raise StopAsyncIteration
+            if self._cut:
+                raise httpx.RemoteProtocolError("the body ended early")
+            self._sent.clear()
+            await self._sent.wait()
+        return self._chunks.pop(0)
 
     def response(self, request: httpx.Request, task: "asyncio.Future[None]") -> httpx.Response:
         if self._start is None:
@@ -110,14 +124,17 @@ class _Exchange:
 
 
 class _Stream(httpx.AsyncByteStream):
-    """What never ends by itself: only closing it is of use here."""
+    """What may never end by itself, piece by piece as it is sent."""
 
     def __init__(self, exchange: _Exchange, task: "asyncio.Future[None]") -> None:
         self._exchange = exchange
         self._task = task
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        raise NotImplementedError("an event stream is not read through this transport")
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await self._exchange.next_piece()
 
     async def aclose(self) -> None:
         self._exchange.gone.set()

@@ -9,7 +9,8 @@ import anyio
 
 from controller.core.deployment import Record
 from controller.core.identity import ResourceKey
-from controller.core.inventory import Listing, Read
+from controller.core.inventory import Listing, Read, Unreadable
+from controller.core.machine_log import Log
 from controller.providers.fake.adapter import FakeProvider
 from controller.providers.reading import Prices, Stock
 from controller.supervision import Pulse, Runner, Wake, keep_running
@@ -43,6 +44,9 @@ class Port:
         await anyio.lowlevel.checkpoint()
         self.at_once -= 1
         return await self._provider.read_resource(key)
+
+    async def read_log(self, key: ResourceKey) -> Log | Unreadable:
+        return await self._provider.read_log(key)
 
     async def read_prices(self) -> Prices:
         return await self._provider.read_prices()

@@ -17,6 +17,7 @@ from controller.clock import Clock
 from controller.core.deployment import ProviderState, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
+from controller.core.machine_log import Log, LogLine
 from controller.providers.reading import Prices, Stock
 from controller.providers.writing import (
     CreateAccepted,
@@ -110,6 +111,8 @@ class FakeProvider:
         """How long a new resource is missing from listings, and an ended one still in them."""
         self.prices: dict[str, Decimal] = {}
         self.sold_out: set[str] = set()
+        self.logs: dict[ResourceKey, list[LogLine]] = {}
+        """What machines wrote; that of any other cannot be read."""
         self.calls: Counter[str] = Counter()
         """By kind: create, stop, list, read, prices."""
         self.on_create: Callable[[Order], None] = lambda _: None
@@ -223,6 +226,13 @@ class FakeProvider:
         if held is None or (held.listed_until is not None and now >= held.listed_until):
             return NotFound(reference=f"fake-read-404-{key.incarnation}", began_at=now)
         return Present(resource=held.seen, observed_at=now)
+
+    async def read_log(self, key: ResourceKey) -> Log | Unreadable:
+        self.calls["log"] += 1
+        lines = self.logs.get(key)
+        if lines is None:
+            return Unreadable(problem="scripted: no log", at=self._clock.now())
+        return Log(lines=tuple(lines), read_at=self._clock.now(), whole=True)
 
     async def read_prices(self) -> Prices:
         self.calls["prices"] += 1

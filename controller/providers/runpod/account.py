@@ -17,7 +17,7 @@ from controller import __version__
 from controller.clock import Clock
 from controller.providers.errors import HeldBack
 from controller.providers.runpod.wire import instant_of, said_at
-from controller.transport import Answer, AsyncTransport, CallLimits, Http
+from controller.transport import Answer, AsyncTransport, CallLimits, Http, Sip
 
 API_URL: Final = "https://api.runpod.io/v2"
 USER_AGENT: Final = f"gpuwarden/{__version__} (+controller)"
@@ -85,8 +85,16 @@ class Account:
         self._listen(answer, sent_at)
         return answer
 
-    def _listen(self, answer: Answer, sent_at: timedelta) -> None:
-        if self._hear is not None:
+    async def sip(self, path: str, limit: Sip) -> tuple[Answer, bool]:
+        """Read what a stream has to say now, and leave it: see `Http.sip`. Raises as `call` does."""
+        self._pace.enter(Kind.READ)
+        answer, left = await self.http.sip(path, limit)
+        self._listen(answer, None)
+        return answer, left
+
+    def _listen(self, answer: Answer, sent_at: timedelta | None) -> None:
+        # The Date of a stream is that of its beginning, and its round trip is not known.
+        if self._hear is not None and sent_at is not None:
             self._hear(said_at(answer.headers), round_trip=self.clock.boot() - sent_at)
         if answer.code == 429 or (answer.code == 503 and "retry-after" in answer.headers):
             self._pace.slow_down(wait_asked(answer.headers, now=self.clock.now()))

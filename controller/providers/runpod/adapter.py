@@ -18,11 +18,13 @@ import anyio
 from controller.core.deployment import ProviderState
 from controller.core.identity import ResourceKey, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
+from controller.core.machine_log import Log
 from controller.providers.errors import BadOrder, HeldBack, ProviderError
 from controller.providers.reading import Prices, Stock
 from controller.providers.runpod import document, wire
 from controller.providers.runpod.account import Account, Kind, wait_asked
 from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, none_left_in, prices_in, stock_path
+from controller.providers.runpod.log_stream import read_log
 from controller.providers.runpod.order import Ordered, RunpodModel, create_body, declared, difference, resource_name
 from controller.providers.writing import (
     CreateAccepted,
@@ -137,6 +139,9 @@ class RunpodReading:
         except (ProviderError, TransportError) as error:
             problem = str(error)
         return Prices(usd_per_hour={}, observed_at=self._clock.now(), problem=problem)
+
+    async def read_log(self, key: ResourceKey) -> Log | Unreadable:
+        return await read_log(self._account, resource_path(key))
 
     async def read_stock(self, model: str) -> Stock:
         try:

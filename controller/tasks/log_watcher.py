@@ -1,0 +1,65 @@
+"""What do machines' logs say that must be acted on, or kept?
+
+A stall of several cards obliges a stop (MC-3, RP-51). What a server died of is kept with its deployment for as long as
+that is on record: once its stop is sent, the log goes away with the machine (MS-14). The looking is the observer's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from controller.core import machine_log
+from controller.core.crash_loop import Starts
+from controller.core.deployment import Record
+from controller.core.evidence import StopReason
+from controller.core.lifecycle import Phase
+from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.view import View
+from controller.store import deployments
+from controller.store.errors import Stale
+from controller.store.store import Store
+from controller.store.transaction import Tx
+from controller.supervision import Cell, Looks, for_each
+
+
+class LogWatcher:
+    """One pass over what starts or serves, and had its log looked at."""
+
+    name = "log_watcher"
+    period = timedelta(seconds=60)
+    looks_at = Looks(book=("records", "starts"), view_held=("logs",))
+
+    def __init__(
+        self, *, store: Store, view: Cell[View], policy: HostingPolicy, models: Mapping[str, ModelPolicy]
+    ) -> None:
+        self._store = store
+        self._view = view
+        self._policy = policy
+        self._models = models
+
+    async def run_pass(self) -> None:
+        await for_each(self._store.book.live(), self._consider)
+
+    async def _consider(self, record: Record) -> None:
+        logged, model = self._view.value.logs.get(record.id), self._models.get(record.model)
+        if logged is None or model is None or record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
+            return
+        stall: StopReason | None = None
+        if model.cards > 1:
+            stall = machine_log.stalled(logged, phase=record.phase, stall_after=self._policy.stall_after)
+        starts = self._store.book.starts.get(record.id, Starts())
+        died = logged.cause if logged.cause is not None and logged.cause != starts.cause else None
+        if stall is None and died is None:
+            return
+
+        def write(tx: Tx) -> None:
+            current = tx.current(record)
+            if died is not None:
+                tx.put_starts(record.id, replace(tx.book.starts.get(record.id, Starts()), cause=died.value))
+            if stall is not None:
+                deployments.require_stop(tx, current, stall)
+
+        try:
+            await self._store.write(write)
+        except Stale:
+            return
