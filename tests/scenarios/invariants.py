@@ -134,14 +134,16 @@ def _nothing_billed_is_discharged(scene: Scene) -> None:
 
 
 def _pods_of(scene: Scene, line: Line) -> list[dict[str, Any]]:
-    """What an obligation was for: its exact resource, else all that carry its request."""
+    """What an obligation was for: its exact resource, else all that carry its request. What only waits bills nothing."""
     if line.get("resource"):
-        return [scene.pods[line["resource"]["incarnation"]]]
+        incarnation = line["resource"]["incarnation"]
+        return [] if incarnation.startswith("queued:") else [scene.pods[incarnation]]
     return [pod for pod in scene.pods.values() if pod["env"].get("GPUWARDEN_REQUEST") == line["request"]]
 
 
 def _only_ours_was_stopped(scene: Scene) -> None:
-    intended = Counter(line["resource"]["incarnation"] for line in scene.told("stop.submitted"))
+    named = (line["resource"]["incarnation"].removeprefix("queued:") for line in scene.told("stop.submitted"))
+    intended = Counter(named)
     asked = Counter(call["path"].rpartition("/")[2] for call in scene.truth["calls"] if call["method"] == "DELETE")
     assert asked <= intended
     for pod in asked:

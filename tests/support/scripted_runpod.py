@@ -1,5 +1,6 @@
 """How does a test script the control plane's answers one by one?"""
 
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -11,14 +12,17 @@ from controller.providers.writing import Writing
 from tests.support.loop_clock import HandClock
 from tests.support.runpod_samples import API_KEY, MODEL, NAMESPACE, raw
 
+EMPTY_QUEUE = {"queuedPods": [], "pagination": {"nextCursor": None, "hasNextPage": False}}
 PROBLEM_JSON = {"content-type": "application/problem+json"}
 
 
 class Scripted:
-    """Answers in the given order, the last for ever, and keeps what it was asked."""
+    """Answers in the given order, the last for ever, and keeps what it was asked; questions for the queue apart."""
 
-    def __init__(self, *replies: httpx.Response | Exception) -> None:
+    def __init__(self, *replies: httpx.Response | Exception, queue: Sequence[httpx.Response | Exception] = ()) -> None:
         self._replies = list(replies)
+        self._queue = list(queue) or [answer(200, EMPTY_QUEUE)]
+        self.queue_requests: list[httpx.Request] = []
         self.requests: list[httpx.Request] = []
         self.clock = HandClock()
         http = open_api(key=API_KEY, api_url="https://api.example/v2", transport=httpx.MockTransport(self._reply))
@@ -27,8 +31,10 @@ class Scripted:
         self.writing: Writing = RunpodWriting(account, namespace=NAMESPACE, models={"qwen": MODEL})
 
     def _reply(self, request: httpx.Request) -> httpx.Response:
-        self.requests.append(request)
-        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        queued = request.url.path.endswith("/queued-pods") and request.method == "GET"
+        replies, asked = (self._queue, self.queue_requests) if queued else (self._replies, self.requests)
+        asked.append(request)
+        reply = replies.pop(0) if len(replies) > 1 else replies[0]
         if isinstance(reply, Exception):
             raise reply
         return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)

@@ -68,11 +68,15 @@ class Account:
         self.clock = clock
         self._hear = hear
         self._pace = Pace(clock)
+        self.created_at: timedelta | None = None
+        """When the last create left, in boot time."""
 
     async def call(self, kind: Kind, method: str, path: str, *, body: bytes | None = None) -> Answer:
         """One attempt. Raises HeldBack (nothing sent), NotSent or OutcomeUnknown."""
         self._pace.enter(kind)
         sent_at = self.clock.boot()
+        if kind is Kind.CREATE:
+            self.created_at = sent_at
         answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
         self._listen(answer, sent_at)
         return answer

@@ -4,8 +4,8 @@ Each method makes its calls, reads the answers through `wire` and says what is c
 nothing is remembered but the pace and the container starts. A listing counts as complete only when every page was
 read to an end that was stated, and each entry that may be ours could be described.
 
-Pods that wait in Runpod's queue are not looked at: nothing of ours is ever queued, and how one is asked for is not
-published. Whether a `locked` pod refuses its stop is not known; if it does, the refusal is reported as it comes.
+Pods that wait in Runpod's queue are part of a listing as far as they are under our name. Whether a `locked` pod refuses
+its stop is not known; if it does, the refusal is reported as it comes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from controller.core.inventory import Listing, NotFound, Present, Read, Unreadab
 from controller.core.machine_log import Log
 from controller.providers.errors import BadOrder, HeldBack, ProviderError
 from controller.providers.reading import Prices, Stock
-from controller.providers.runpod import document, wire
+from controller.providers.runpod import document, queue, wire
 from controller.providers.runpod.account import Account, Kind, wait_asked
 from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, none_left_in, prices_in, stock_path
 from controller.providers.runpod.log_stream import read_log
@@ -47,6 +47,8 @@ PODS_PATH: Final = "/pods"
 LISTING_PATH: Final = f"{PODS_PATH}?limit=1000&includeClusterPods=true"
 LISTING_LIMIT: Final = timedelta(seconds=60)
 PAGES_MAX: Final = 200
+QUEUE_LIMIT: Final = timedelta(seconds=10)
+"""A queue that does not answer must not hold up what bills now."""
 
 REJECTIONS: Final = {
     400: RejectedFor.OFFER,
@@ -59,6 +61,8 @@ REJECTIONS: Final = {
     422: RejectedFor.ORDER,
     429: RejectedFor.RATE,
 }
+NO_QUEUE: Final = frozenset({404, 405})
+"""The API knows no queue."""
 STOP_REFUSALS: Final = frozenset({401, 403, 409, 429})
 
 
@@ -72,6 +76,7 @@ class RunpodReading:
         models = tuple(models)
         self._models = {model.alias: model for model in models}
         self._wanted = clouds_wanted(models)
+        self._queue = _Queue(account)
         self._cards = {offer: machine.gpu for model in models for offer, machine in model.machines().items()}
 
     async def list_resources(self) -> Listing:
@@ -79,6 +84,9 @@ class RunpodReading:
         walk = _Walk()
         with anyio.move_on_after(LISTING_LIMIT.total_seconds()) as limit:
             await self._walk(walk)
+            if walk.problem is None and self._queue.due():
+                walk.queue_readable = False
+                await self._walk_queue(walk)
         if limit.cancelled_caught:
             walk.problem = f"not read to its end within {LISTING_LIMIT.total_seconds():g} s"
         if walk.problem is None:
@@ -109,6 +117,41 @@ class RunpodReading:
             path = f"{LISTING_PATH}&cursor={quote(page.next_cursor, safe='')}"
         walk.problem = f"the listing has more than {PAGES_MAX} pages"
 
+    async def _walk_queue(self, walk: "_Walk") -> None:
+        """Add what waits under our name; what cannot be read leaves it open what a lost create made."""
+        found: list[wire.Pod] = []
+        with anyio.move_on_after(QUEUE_LIMIT.total_seconds()):
+            walk.queue_readable = await self._read_queue(found)
+        problem = None
+        if self._queue.holds_ours and not walk.queue_readable:
+            problem = "the queue, in which something of ours waited, could not be read"
+        walk.add(wire.Page(pods=tuple(found), problem=problem), said_at=None)
+        waiting = any(pod.seen.state is not ProviderState.TERMINATED for pod in found)
+        self._queue.looked(readable=walk.queue_readable, waiting=waiting)
+
+    async def _read_queue(self, found: list[wire.Pod]) -> bool:
+        """Read page after page into `found`; True if all of it could be read and told apart."""
+        cursor, readable = "", True
+        for _ in range(PAGES_MAX):
+            page = await self._queue_page(queue.QUEUE_PATH + (f"?cursor={quote(cursor, safe='')}" if cursor else ""))
+            found += page.pods
+            readable = readable and page.readable and page.problem is None
+            if page.next_cursor is None or page.problem is not None:
+                return readable
+            cursor = page.next_cursor
+        return False
+
+    async def _queue_page(self, path: str) -> queue.QueuePage:
+        try:
+            answer = await self._account.call(Kind.READ, "GET", path)
+        except (ProviderError, TransportError) as error:
+            return queue.QueuePage(problem=str(error))
+        if answer.code in NO_QUEUE and wire.problem_in(answer.code, answer.headers, answer.body) is not None:
+            return queue.QueuePage(readable=True)
+        if answer.code != 200:
+            return queue.QueuePage(problem=_words(self._account, answer))
+        return queue.read_page(answer.body, self._reader, now=self._clock.now())
+
     async def read_resource(self, key: ResourceKey) -> Read:
         began_at = self._clock.now()
         try:
@@ -119,7 +162,10 @@ class RunpodReading:
             return NotFound(reference=f"runpod-get-404-{key.incarnation}", began_at=began_at)
         if answer.code != 200:
             return Unreadable(problem=_words(self._account, answer), at=began_at)
-        pod = self._reader.pod(answer.body, now=self._clock.now())
+        if queue.is_queued(key):
+            pod = queue.read_one(answer.body, self._reader, now=self._clock.now())
+        else:
+            pod = self._reader.pod(answer.body, now=self._clock.now())
         if isinstance(pod, document.Unreadable) or pod.seen.key.incarnation != key.incarnation:
             return Unreadable(problem="the answer does not describe this resource", at=began_at)
         return Present(resource=pod.seen, observed_at=self._clock.now())
@@ -159,12 +205,38 @@ class RunpodReading:
         return none_left_in(answer.body, model.machines())
 
 
+class _Queue:
+    """When is the queue worth a call? After a create, while something of ours waits in it or it could not be read, and
+    else now and then."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._looked_at: timedelta | None = None
+        self._readable = False
+        self.holds_ours = False
+
+    def due(self) -> bool:
+        now, created_at = self._account.clock.boot(), self._account.created_at
+        if self._looked_at is None or self.holds_ours or not self._readable:
+            return True
+        if created_at is not None and now < created_at + queue.AFTER_A_CREATE:
+            return True
+        return now >= self._looked_at + queue.LOOKED_AT_EVERY
+
+    def looked(self, *, readable: bool, waiting: bool) -> None:
+        self._looked_at = self._account.clock.boot()
+        self._readable = readable
+        self.holds_ours = waiting or (self.holds_ours and not readable)
+
+
 class _Walk:
     """What the pages read so far showed."""
 
     def __init__(self) -> None:
         self.pods: dict[str, wire.Pod] = {}
         self.problem: str | None = None
+        self.queue_readable = True
+        """As far as it was looked at."""
         self._said_at: datetime | None = None
 
     def add(self, page: wire.Page, *, said_at: datetime | None) -> None:
@@ -185,6 +257,7 @@ class _Walk:
             complete=complete,
             resources=tuple(pod.seen for pod in self.pods.values()),
             requests_readable=complete
+            and self.queue_readable
             and all(pod.seen.tags.request is not None for pod in self.pods.values() if pod.ours),
             problem=self.problem,
             provider_time=self._said_at,
@@ -288,6 +361,8 @@ def _answers(read_back: Tags, ordered: Tags) -> bool:
 
 
 def resource_path(key: ResourceKey) -> str:
+    if queue.is_queued(key):
+        return queue.queued_path(key)
     # A dot is escaped too: `..` is a step up in a path, whatever it is as an id.
     return f"{PODS_PATH}/{quote(key.incarnation, safe='').replace('.', '%2E')}"
 

@@ -158,7 +158,11 @@ class Reader:
 
     def pod(self, body: bytes, *, now: datetime) -> Pod | Unreadable:
         """One pod: the answer to a create or a single read."""
-        entry = self._entry(document(body), now=now)
+        return self.one(document(body), now=now)
+
+    def one(self, found: Any, *, now: datetime) -> Pod | Unreadable:
+        """The same of what was read already."""
+        entry = self._entry(found, now=now)
         return entry if isinstance(entry, Pod) else Unreadable(what="the answer describes no pod")
 
     def _entry(self, entry: Any, *, now: datetime) -> Pod | Undescribed:
