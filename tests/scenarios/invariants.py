@@ -134,7 +134,7 @@ def _nothing_billed_is_discharged(scene: Scene) -> None:
 
 
 def _pods_of(scene: Scene, line: Line) -> list[dict[str, Any]]:
-    """What an obligation was for: its exact resource, else all that carry its request. What only waits bills nothing."""
+    """What an obligation was for: its exact resource, else all with its request. What only waits bills nothing."""
     if line.get("resource"):
         incarnation = line["resource"]["incarnation"]
         return [] if incarnation.startswith("queued:") else [scene.pods[incarnation]]
@@ -146,8 +146,13 @@ def _only_ours_was_stopped(scene: Scene) -> None:
     intended = Counter(named)
     asked = Counter(call["path"].rpartition("/")[2] for call in scene.truth["calls"] if call["method"] == "DELETE")
     assert asked <= intended
+    waiting = {entry["id"]: entry["name"] for entry in scene.truth["queued"]}
+    requests = {line["request"] for line in scene.told("create.submitted")}
     for pod in asked:
-        assert scene.pods[pod]["env"]["GPUWARDEN_OWNER"] == OWNER
+        if pod in waiting:
+            assert waiting[pod].rpartition("-")[2] in requests
+        else:
+            assert scene.pods[pod]["env"]["GPUWARDEN_OWNER"] == OWNER
 
 
 def _one_at_a_time(scene: Scene) -> None:
