@@ -156,18 +156,22 @@ def _only_ours_was_stopped(scene: Scene) -> None:
 
 
 def _one_at_a_time(scene: Scene) -> None:
-    """No two resources that we made for one model were alive together."""
+    """Of the resources that we made for one model no two were alive together, but what replaces and what is replaced;
+    and no third beside those."""
     if "two-at-once" in scene.excepted:
         return
+    names = {line["request"]: line["deployment"] for line in scene.told("create.submitted")}
     models = {line["request"]: line["model"] for line in scene.told("create.submitted")}
+    replaced = {line["deployment"]: line["detail"].get("replaces") for line in scene.told("deployment.declared")}
     lives = defaultdict(list)
     for pod in scene.pods.values():
-        model = models.get(pod["env"].get("GPUWARDEN_REQUEST", ""))
-        if model is not None:
-            lives[model].append((pod["created_at"], pod["deleted_at"] or float("inf")))
+        request = pod["env"].get("GPUWARDEN_REQUEST", "")
+        if request in models:
+            lives[models[request]].append((pod["created_at"], pod["deleted_at"] or float("inf"), names[request]))
     for spans in lives.values():
-        spans.sort()
-        assert all(ends <= begins for (_, ends), (begins, _) in pairwise(spans)), spans
+        for began, _, name in spans:
+            beside = [other for begins, ends, other in spans if other != name and begins <= began < ends]
+            assert beside in ([], [replaced.get(name)]), (name, spans)
 
 
 def _no_secret_is_written(scene: Scene) -> None:

@@ -130,6 +130,36 @@ async def replaced_by_age(stage: Stage) -> None:
 
 
 @story()
+async def replace(stage: Stage) -> None:
+    """An operator restarts what streams; another serves before it goes."""
+    _begin(stage)
+    await _served(stage)
+    asked = stage.town.clients.start(stage.chat(stream=True, max_tokens=1000))
+    await stage.sleep(3)
+    old = stage.ours()
+    await stage.order("/v1/models/m1/restart", {})
+    await asked
+    await stage.until(lambda: old != stage.ours() and len(stage.ours()) < 2, within=900, what="another alone")
+    await _served(stage)
+    await _over(stage)
+
+
+@story()
+async def replace_changed(stage: Stage) -> None:
+    """The config asks for another image; the answer to its create is lost, and the old one serves on meanwhile."""
+    _begin(stage)
+    await _served(stage)
+    stage.box.config.write_text(stage.box.config.read_text().replace(":v0.31.0", ":v0.32.0"))
+    stage.provider.add_faults([{"match": CREATE, "times": 1, "do": {"drop": "after", "effect": True}}])
+    stage.box.end_daemon()
+    await stage.until(lambda: stage.box.program is None, within=60, what="the daemon's end")
+    stage.box.restart_if_down()
+    await stage.sleep(20)
+    await _served(stage)
+    await _over(stage)
+
+
+@story()
 async def model_removed(stage: Stage) -> None:
     _begin(stage)
     await _served(stage)
