@@ -97,7 +97,7 @@ async def test_another_accounts_view_shows_that_accounts_pods_only() -> None:
 
 @pytest.mark.parametrize("word", ["EXITED", "ERROR", "RUNNING", "HIBERNATING"])
 async def test_a_status_word_is_shown_as_ordered(word: str) -> None:
-    world = World()
+    world = World(unheard_of=word == "HIBERNATING")
     pod = await world.ready_pod()
     world.emulator.change_pod(pod, {"status": word})
     assert (await world.read(pod))["status"] == word

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 
 from controller.emulators.runpod import Emulator, Settings, build_app
+from tests.emulators.document import faults_in
 from tests.support.asgi_transport import AsgiTransport
 
 START = 1_800_000_000.0
@@ -24,7 +25,9 @@ CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content"
 class World:
     """An emulator, a client of its API, and the time. The model server's key is `open-sesame`."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, unheard_of: bool = False, **settings: Any) -> None:
+        """`unheard_of`: what the test orders is in no document."""
+        self.unheard_of = unheard_of
         self.now = START
         chosen = Settings(**({"secrets": {"key": "open-sesame"}} | settings))
         self.emulator = Emulator(clock=lambda: self.now, rng=random.Random(1), settings=chosen)
@@ -33,7 +36,17 @@ class World:
             transport=AsgiTransport(self.app),
             base_url="http://emulator",
             headers={"authorization": "Bearer account-key", "user-agent": "tests"},
+            event_hooks={"response": [self._hold_to_document]},
         )
+
+    async def _hold_to_document(self, answer: httpx.Response) -> None:
+        """Whatever a test asks the API for, the answer has to be one of the document's, unless it was ordered wrong."""
+        request, kind = answer.request, answer.headers.get("content-type", "")
+        made_up = self.unheard_of or self.emulator.faults.given or self.emulator.settings.echo_errors
+        if made_up or kind == "text/event-stream" or not request.url.path.startswith("/v"):
+            return
+        faults = faults_in(request.method, request.url.path, answer.status_code, kind, await answer.aread())
+        assert faults == [], (request.method, request.url.path, answer.status_code, faults)
 
     async def create(self, **body: Any) -> str:
         answer = await self.client.post("/v2/pods", json=VLLM_BODY | body)

@@ -72,6 +72,11 @@ class Faults:
     def __init__(self) -> None:
         self._rules: list[Rule] = []
 
+    @property
+    def given(self) -> bool:
+        """Whether there is any rule, spent or not."""
+        return bool(self._rules)
+
     def add(self, rules: list[dict[str, Any]]) -> Order:
         """Add rules, all or none. Raises BadControl."""
         order = Order(tuple(_rule(f"[{at}]", rule) for at, rule in enumerate(rules)))
