@@ -17,6 +17,7 @@ from controller.transport import (
     Http,
     NotSent,
     OutcomeUnknown,
+    Sip,
     redacted,
 )
 from tests.support.asgi_transport import ABORT, AsgiTransport, Receive, Scope, Send
@@ -255,6 +256,54 @@ async def test_a_stream_that_never_begins_is_given_up(reply: Reply) -> None:
 async def test_a_stream_of_nobody_was_never_asked_for() -> None:
     with pytest.raises(NotSent):
         await Http("http://127.0.0.1:1", user_agent="test").open("/logs")
+
+
+SIP = Sip(whole=timedelta(seconds=1), quiet=timedelta(milliseconds=100), body_bytes=1000)
+EVENTS = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+
+
+@pytest.mark.parametrize(("sent", "ends", "whole"), [(b"data: a\n\n", False, True), (b"data: a\n\n", True, False)])
+async def test_a_stream_is_taken_until_it_falls_silent_and_left(sent: bytes, ends: bool, whole: bool) -> None:
+    left = anyio.Event()
+
+    async def streaming(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(EVENTS + sent)
+        await writer.drain()
+        if not ends:
+            await reader.read()
+            left.set()
+        writer.close()
+
+    async with listening(streaming) as listener, Http(listener.url, user_agent="test") as party:
+        answer, found = await party.sip("/logs", SIP)
+        if not ends:
+            with anyio.fail_after(1):
+                await left.wait()
+    assert (answer.code, answer.body, found) == (200, sent, whole)
+
+
+@pytest.mark.parametrize(("size", "whole"), [(1000, True), (1001, False)])
+async def test_no_more_of_a_stream_is_taken_than_may_be(size: int, whole: bool) -> None:
+    async def flooding(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(EVENTS + b"x" * size)
+        await writer.drain()
+        await reader.read()
+
+    async with listening(flooding) as listener, Http(listener.url, user_agent="test") as party:
+        answer, found = await party.sip("/logs", SIP)
+    assert (len(answer.body), found) == (1000, whole)
+
+
+async def test_a_stream_that_never_begins_is_unknown_and_one_of_nobody_was_never_asked_for() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    brief = Sip(whole=timedelta(milliseconds=200), quiet=timedelta(milliseconds=100), body_bytes=1000)
+    async with listening(silent) as listener, Http(listener.url, user_agent="test") as party:
+        with pytest.raises(OutcomeUnknown):
+            await party.sip("/logs", brief)
+    with pytest.raises(NotSent):
+        await Http("http://127.0.0.1:1", user_agent="test").sip("/logs", brief)
 
 
 def test_an_error_keeps_what_caused_it() -> None:

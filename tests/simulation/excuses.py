@@ -82,7 +82,15 @@ GATEWAY_SILENT: Final = frozenset(
 """A gateway that could not tell of its streams: a stream lease ends with its time (invariant 6)."""
 
 WORDLESS: Final = frozenset(
-    {"slowed", "server-hung", "proxy-out", "server-dies", "server-refuses-key", "server-crashing"}
+    {
+        "slowed",
+        "server-hung",
+        "proxy-out",
+        "server-dies",
+        "server-refuses-key",
+        "server-crashing",
+        "server-respawns",
+    }
 )
 """Requests that reach such a server get no byte."""
 
@@ -117,6 +125,7 @@ UNSURE: Final = frozenset(
 DEAD: Final = frozenset(
     {
         "server-crashing",
+        "server-respawns",
         "starts-crashing",
         "pod-restarted",
         "console-restart",

@@ -12,6 +12,7 @@ from tests.simulation.provider_faults import DAY, HOUR, MINUTE
 from tests.simulation.stage import Act, Kind, Stage, Undo, spread
 from tests.simulation.town import OWNER
 
+STALL: Final = ("No available shared memory broadcast block found in 60 seconds.",) * 3
 GPUS: Final = ("NVIDIA L40S", "NVIDIA A40")
 PLACES: Final = ("US-TX-3", "US-KS-2")
 """Where the volumes of the town's models are, as far as they have any."""
@@ -186,6 +187,22 @@ KINDS: Final[dict[str, Kind]] = {
         ),
         0.4,
         1.5,
+    ),
+    "server-respawns": Kind(
+        "a model server begins anew again and again inside a container that stays",
+        _changed(
+            "server-respawns",
+            lambda draw: {"upstream": {"respawn_every_seconds": spread(draw, 60, 400)}},
+            {"upstream": {"respawn_every_seconds": None}},
+        ),
+        0.3,
+        1.0,
+    ),
+    "log-speaks": Kind(
+        "a log tells of a death, and of cards that wait for each other, where there is one card",
+        _once("log-speaks", {"log": ["torch.OutOfMemoryError: CUDA out of memory.", "NCCL INFO Init", *STALL]}),
+        0.4,
+        1.0,
     ),
     "server-hung": Kind("a model server answers no request", _served("server-hung", state="hung"), 0.4, 1.5),
     "server-refuses-key": Kind(

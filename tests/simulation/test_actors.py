@@ -227,6 +227,7 @@ POD_CHANGES: dict[str, Callable[[Play, Pod], object]] = {
     "pod-zero-gpu": lambda play, pod: pod.gpu_count == 0,
     "cost-raised": lambda play, pod: pod.usd_per_hour != 0.4,
     "server-crashing": lambda play, pod: pod.upstream.crash_every is not None,
+    "server-respawns": lambda play, pod: pod.upstream.respawn_every is not None,
     "server-hung": lambda play, pod: pod.upstream.state == "hung",
     "server-refuses-key": lambda play, pod: pod.upstream.state == "refusing-key",
     "server-wrong-model": lambda play, pod: pod.upstream.state == "wrong-model",
@@ -254,6 +255,7 @@ POD_EVENTS: dict[str, Callable[[Play, Pod], object]] = {
     "console-restart": lambda play, pod: not pod.boot.first,
     "pod-restarted": lambda play, pod: not pod.boot.first,
     "pod-terminated": lambda play, pod: not pod.alive and "TERMINATED" in play.see("GET", f"/v2/pods/{pod.id}"),
+    "log-speaks": lambda play, pod: "NCCL" in pod.log[1][2],
     "pod-migrated": lambda play, pod: not pod.alive and play.town.alive()[0].env == pod.env,
     "pod-cloned": lambda play, pod: [other.env for other in play.town.alive()] == [pod.env, pod.env],
 }
