@@ -67,6 +67,8 @@ class SeenResource:
     """The type of machine that was really obtained."""
     alias: str | None = None
     """The model's alias as its name tells it; a hint for claiming, never a proof of ownership."""
+    fits: frozenset[str] | None = None
+    """Of its model's offers as they are configured now, those that could have made it; `None`: nobody compared."""
     cluster: bool = False
     """Belongs to a group that must not be stopped one by one."""
 

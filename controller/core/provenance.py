@@ -11,6 +11,7 @@ from controller.core.identity import RequestId
 from controller.core.inventory import NotFound
 from controller.core.lifecycle import SERVING
 from controller.core.orphans import ended
+from controller.core.policy import ModelPolicy
 from controller.core.view import View
 
 
@@ -27,6 +28,15 @@ def made_by(record: Record, view: View, book: Book) -> SeenResource | None:
         if ours:
             return min(ours, key=lambda seen: not book.owner.holds(seen.tags))
     return None
+
+
+def made_otherwise(record: Record, seen: SeenResource, model: ModelPolicy | None, book: Book) -> bool:
+    """Is what a lost create made not what it ordered (RP-21)? Under another config than it was ordered by, nobody can
+    tell."""
+    create = book.creates.get(seen.tags.request) if seen.tags.request is not None else None
+    if create is None or seen.fits is None or model is None or model.fingerprint != record.fingerprint:
+        return False
+    return create.offer not in seen.fits
 
 
 def moved_to(record: Record, view: View, book: Book) -> SeenResource | None:

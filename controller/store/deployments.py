@@ -228,8 +228,9 @@ def cancel(tx: Tx, record: Record) -> Record:
     return stored
 
 
-def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool) -> Record:
-    """What came of a lost create was seen: it is ours under its exact key; not wanted any more, it is owed a stop."""
+def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool, made_otherwise: bool = False) -> Record:
+    """What came of a lost create was seen: it is ours under its exact key; not wanted any more, or made otherwise, it is
+    owed a stop."""
     before = tx.current(decided_on)
     duty = _duty_of(tx, resource.tags.request) if resource.tags.request else None
     if any(other.open and other.key == resource.key and other != duty for other in tx.book.obligations.values()):
@@ -244,7 +245,9 @@ def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool) -
     if stored.phase is Phase.STOP_REQUIRED:
         return stored
     ledger.begin(tx, stored.id, submitted_at=stored.started_at or tx.now, certain=True)
-    return stored if wanted else require_stop(tx, stored, StopReason.AMBIGUOUS_MUTATION)
+    if not wanted:
+        return require_stop(tx, stored, StopReason.AMBIGUOUS_MUTATION)
+    return require_stop(tx, stored, StopReason.WRONG_RESOURCE) if made_otherwise else stored
 
 
 def follow_move(tx: Tx, decided_on: Record, resource: SeenResource) -> Record:

@@ -22,7 +22,7 @@ from controller.core.identity import DeploymentId
 from controller.core.lifecycle import ENDED, Phase
 from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy, ModelPolicy
-from controller.core.provenance import made_by, moved_to
+from controller.core.provenance import made_by, made_otherwise, moved_to
 from controller.core.readiness import Assessment, assess, cold_start
 from controller.core.shortage import none_left, worth_asking
 from controller.core.spend import ceiling
@@ -188,8 +188,10 @@ class Reconciler:
         return await self._alarm_unresolved(record)
 
     async def _adopt(self, record: Record, seen: SeenResource) -> None:
-        wanted = record.model in self._charter.models and record.phase is Phase.UNCERTAIN
-        await self._store.write(lambda tx: deployments.adopt(tx, record, seen, wanted=wanted))
+        model = self._charter.models.get(record.model)
+        wanted = model is not None and record.phase is Phase.UNCERTAIN
+        other = made_otherwise(record, seen, model, self._store.book)
+        await self._store.write(lambda tx: deployments.adopt(tx, record, seen, wanted=wanted, made_otherwise=other))
 
     async def _alarm_unresolved(self, record: Record) -> datetime | None:
         since = record.started_at or record.declared_at

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from controller.core.book import Book
-from controller.core.deployment import ProviderState, SeenResource
+from controller.core.deployment import Create, ProviderState, SeenResource
 from controller.core.identity import Scope
 from controller.core.inventory import Absence, Absences, Listing, NotFound, Read
 from controller.core.lifecycle import Phase
-from controller.core.provenance import made_by, moved_to
+from controller.core.provenance import made_by, made_otherwise, moved_to
 from controller.core.view import View
-from tests.core.samples import OURS, OWNER, T0, duty, key, resource, serving
+from tests.core.samples import DEPLOYMENT, OURS, OWNER, REQUEST, T0, duty, key, model_policy, resource, serving
 
 NEW = key(incarnation="moved-here")
 GONE = NotFound(reference="404", began_at=T0)
@@ -67,6 +67,28 @@ def test_what_a_lost_create_made_carries_its_request_id_and_no_other_owner(seen:
 def test_it_moved_where_one_of_ours_carries_its_id_and_its_own_key_is_proven_missing(look: View, expected: Any) -> None:
     found = moved_to(serving(), look, book())
     assert (found.key if found else None) == expected
+
+
+ORDERED = Create(request=REQUEST, deployment=DEPLOYMENT, offer="L40S")
+
+
+@pytest.mark.parametrize(
+    ("fits", "fingerprint", "otherwise"),
+    [
+        (frozenset({"L40S"}), "f1", False),
+        (frozenset({"A40"}), "f1", True),
+        (frozenset(), "f1", True),
+        (None, "f1", False),
+        (frozenset(), "f2", False),
+    ],
+)
+def test_it_is_made_otherwise_if_what_was_ordered_could_not_have_made_it(
+    fits: frozenset[str] | None, fingerprint: str, otherwise: bool
+) -> None:
+    ordered = replace(book(), creates={REQUEST: ORDERED})
+    model = model_policy(fingerprint=fingerprint)
+    assert made_otherwise(serving(), resource(fits=fits), model, ordered) is otherwise
+    assert not made_otherwise(serving(), resource(fits=fits), None, ordered)
 
 
 def test_what_is_owed_a_stop_is_not_followed() -> None:

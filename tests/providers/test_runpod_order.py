@@ -18,6 +18,7 @@ from controller.providers.runpod.order import (
     create_body,
     declared,
     difference,
+    fitting,
     resource_name,
     secret_reference,
 )
@@ -267,6 +268,22 @@ def test_a_pod_that_was_to_fetch_and_has_a_volume_is_told() -> None:
 def test_a_pod_in_another_data_centre_than_its_volume_is_told() -> None:
     model, order = replace(MODEL, volumes=VOLUMES, volume_disk_gb=80), replace(ORDERED, offer=f"{GPU} @ EU-RO-1")
     assert differing(model, order=order, mounts=mounted("v1"), dataCenterId="US-TX-3") is not None
+
+
+@pytest.mark.parametrize(
+    ("shown", "offers"),
+    [
+        ({}, {GPU}),
+        ({"gpu": {"id": MODEL.gpus[1], "count": 1}}, {MODEL.gpus[1]}),
+        ({"gpu": {}}, set(MODEL.gpus)),
+        ({"disk": 30, "mounts": mounted("v1")}, {f"{GPU} @ EU-RO-1"}),
+        ({"disk": 30, "mounts": mounted("v2")}, set()),
+        ({"disk": 20}, set()),
+        ({"cmd": ["serve", "whatever"]}, {GPU}),
+    ],
+)
+def test_a_pod_fits_the_offers_that_could_have_made_it(shown: dict[str, Any], offers: set[str]) -> None:
+    assert fitting(made(**shown), replace(MODEL, volumes=VOLUMES)) == offers
 
 
 def test_another_data_centre_than_those_named_is_told() -> None:

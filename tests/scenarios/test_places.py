@@ -140,6 +140,19 @@ def test_what_is_made_otherwise_than_ordered_is_stopped_at_once_and_those_who_wa
     scenario(play, made_otherwise=otherwise)
 
 
+def test_what_a_lost_create_made_otherwise_than_ordered_is_stopped_when_it_is_found() -> None:
+    async def play(world: World) -> None:
+        configure(world)
+        lost = {"match": {"method": "POST", "path": "/v2/pods"}, "times": 1, "do": {"answer": 500, "effect": True}}
+        world.emulator.add_faults([lost])
+        async with world.box() as box:
+            world.soon(box.chat(world, prefer="wait=0"))
+            await world.until(lambda: world.deletes() != [] and not world.alive(), within=60)
+        assert [line["reason"] for line in world.events("stop.submitted")] == ["wrong-resource"]
+
+    scenario(play, made_otherwise={"gpu": {"id": L40S, "count": 2}})
+
+
 def test_a_machine_dearer_than_the_catalog_said_is_stopped_at_once() -> None:
     async def play(world: World) -> None:
         world.write(UNLIMITED)

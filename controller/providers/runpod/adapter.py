@@ -9,6 +9,7 @@ its stop is not known; if it does, the refusal is reported as it comes.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
@@ -25,7 +26,15 @@ from controller.providers.runpod import document, queue, wire
 from controller.providers.runpod.account import Account, Kind, wait_asked
 from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, none_left_in, prices_in, stock_path
 from controller.providers.runpod.log_stream import read_log
-from controller.providers.runpod.order import Ordered, RunpodModel, create_body, declared, difference, resource_name
+from controller.providers.runpod.order import (
+    Ordered,
+    RunpodModel,
+    create_body,
+    declared,
+    difference,
+    fitting,
+    resource_name,
+)
 from controller.providers.writing import (
     CreateAccepted,
     CreateNotSent,
@@ -107,6 +116,7 @@ class RunpodReading:
                 walk.problem = _words(self._account, answer)
                 return
             page = self._reader.page(answer.body, now=self._clock.now())
+            page = replace(page, pods=tuple(self._compared(pod) for pod in page.pods))
             walk.add(page, said_at=wire.said_at(answer.headers))
             if page.next_cursor is None:
                 return
@@ -116,6 +126,11 @@ class RunpodReading:
             cursors.add(page.next_cursor)
             path = f"{LISTING_PATH}&cursor={quote(page.next_cursor, safe='')}"
         walk.problem = f"the listing has more than {PAGES_MAX} pages"
+
+    def _compared(self, pod: wire.Pod) -> wire.Pod:
+        """What a lost create made is compared with what it ordered when it is found (RP-21)."""
+        model = self._models.get(pod.seen.alias or "") if pod.ours else None
+        return pod if model is None else replace(pod, seen=replace(pod.seen, fits=fitting(pod, model)))
 
     async def _walk_queue(self, walk: "_Walk") -> None:
         """Add what waits under our name; what cannot be read leaves it open what a lost create made."""

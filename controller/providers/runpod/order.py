@@ -182,8 +182,14 @@ class Ordered:
     """What a pod is compared with."""
 
     offer: str
-    argv: tuple[str, ...]
-    usd_per_hour_max: Decimal | None
+    argv: tuple[str, ...] | None = None
+    """`None`: not known here, and not compared."""
+    usd_per_hour_max: Decimal | None = None
+
+
+def fitting(pod: Pod, model: RunpodModel) -> frozenset[str]:
+    """Which of the model's offers could have made this."""
+    return frozenset(offer for offer in model.machines() if difference(pod, model, Ordered(offer=offer)) is None)
 
 
 def difference(pod: Pod, model: RunpodModel, order: Ordered) -> str | None:
@@ -204,7 +210,7 @@ def _differences(pod: Pod, model: RunpodModel, order: Ordered) -> Iterator[str]:
         ("command", pod.command, order.argv),
     )
     for what, got, asked in compared:
-        if got is not None and got != asked:
+        if got is not None and asked is not None and got != asked:
             yield f"{what} is {got!r}, ordered was {asked!r}"
     if machine.data_center_ids and pod.data_center and pod.data_center not in machine.data_center_ids:
         yield f"data centre is {pod.data_center!r}, ordered was one of {machine.data_center_ids!r}"
