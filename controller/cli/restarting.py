@@ -50,6 +50,7 @@ def _words(alias: str, wanted: list[str], found: dict[str, Body]) -> str:
 async def _until_replaced(daemon: Daemon, wanted: list[str]) -> dict[str, Body]:
     """The deployments as they are then. Raises Failure where it cannot be, for now or at all."""
     progress, away_since = Progress(), None
+    failed: set[str] | None = None
     try:
         while True:
             try:
@@ -59,7 +60,8 @@ async def _until_replaced(daemon: Daemon, wanted: list[str]) -> dict[str, Body]:
                 progress.tell("the daemon is away; it will go on when it is back")
             else:
                 away_since = None
-                left = [name for name in wanted if not _made_way(name, found)]
+                failed = _failed(wanted, found) if failed is None else failed  # what failed before is no news
+                left = [name for name in wanted if not _made_way(name, found, failed)]
                 if not left:
                     return found
                 progress.tell(_waiting_words(left[0], found))
@@ -75,14 +77,19 @@ def _patience(failure: Failure, away_since: float | None) -> float:
     return now if away_since is None else away_since
 
 
-def _made_way(name: str, found: dict[str, Body]) -> bool:
+def _failed(wanted: list[str], found: dict[str, Body]) -> set[str]:
+    """Successors that were stopped."""
+    return {name for name, entry in found.items() if entry.get("replaces") in wanted and entry.get("reason")}
+
+
+def _made_way(name: str, found: dict[str, Body], failed_before: set[str]) -> bool:
     old = found.get(name)
     if old is None:
         return True  # the daemon has forgotten it: it ended a day ago
     if old["phase"] in _ENDED | {"stop-required"} and old["reason"] != "replaced":
         raise Failure(Exit.FAILED, f"{name} was stopped before it was replaced: {old['reason'] or old['phase']}")
     if old["phase"] == "active":
-        _require_hope(name, old, found.values())
+        _require_hope(name, old, [entry for entry in found.values() if entry["id"] not in failed_before])
     return old["phase"] in _ENDED
 
 
@@ -92,9 +99,9 @@ def _require_hope(name: str, old: Body, known: Iterable[Body]) -> None:
     if refusal.get("final"):
         code = exit_of(str(refusal.get("code")))
         raise Failure(code, f"{name} serves on, for no successor may be started: {refusal.get('reason')}")
-    failed = [entry for entry in known if entry.get("replaces") == name and entry.get("reason")]
-    if failed:
-        raise Failure(Exit.FAILED, f"{name} serves on, for its successor failed: {failed[-1]['reason']}")
+    for entry in known:
+        if entry.get("replaces") == name and entry.get("reason"):
+            raise Failure(Exit.FAILED, f"{name} serves on, for its successor failed: {entry['reason']}")
 
 
 def _waiting_words(name: str, found: dict[str, Body]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli import acting, evidence
+from controller.cli import acting, evidence, restarting
 from controller.cli.commands import run_command_line
 from tests.cli.fake_daemon import FakeDaemon, served
 from tests.test_settings import SHORT
@@ -39,6 +39,7 @@ def folder() -> Iterator[Path]:
 def run(folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("GPUWARDEN_CONFIG", str(folder / "config.toml"))
     monkeypatch.setattr(acting, "_LOOK_AGAIN_SECONDS", 0.005)
+    monkeypatch.setattr(restarting, "_LOOK_AGAIN_SECONDS", 0.005)
     monkeypatch.setattr(evidence, "_POLL_SECONDS", 0.005)
     monkeypatch.setattr(evidence, "_ON_ITS_WAY_SECONDS", 0.05)
 
