@@ -56,6 +56,12 @@ async def test_a_model_that_nobody_wants_is_off_and_shows_its_config(house: Worl
     }
 
 
+async def test_a_machine_of_an_older_config_is_a_route_that_says_so(tmp_path: Path) -> None:
+    async with world(tmp_path, models=(model_policy(fingerprint="f2"),)) as house:
+        await house.serve()
+        assert [route["current"] for route in (await house.view())["routes"]] == [False]
+
+
 async def test_what_serves_is_a_route_and_ready(house: World) -> None:
     record = await house.serve()
     view = await house.view()

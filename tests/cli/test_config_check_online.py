@@ -260,6 +260,14 @@ def test_a_memory_of_the_hub_that_is_spoilt_is_none(folder: Path, kept: bytes) -
     assert load(folder / "config.toml", {}).disk_gb("qwen") == 80
 
 
+def test_a_memory_behind_a_link_is_none(keyed: Run, hub: Hub, folder: Path) -> None:
+    keyed("config", "check", "--online", "--hub", hub.url)
+    kept = folder / "state" / "hub-sizes.json"
+    kept.rename(folder / "elsewhere.json")
+    kept.symlink_to(folder / "elsewhere.json")
+    assert load(folder / "config.toml", {}).disk_gb("qwen") == 80
+
+
 def test_a_memory_that_cannot_be_kept_is_told(keyed: Run, hub: Hub, folder: Path) -> None:
     (folder / "state").rmdir()
     ended = keyed("config", "check", "--online", "--hub", hub.url)

@@ -79,7 +79,7 @@ class StubServer:
             headers, body = self.complaint
             await send({"type": "http.response.start", "status": self.status, "headers": headers})
             await send({"type": "http.response.body", "body": body, "more_body": False})
-        elif asked.get("stream"):
+        elif asked.get("stream") and "query" not in asked:
             await self._stream(scope, send)
         else:
             field = "data" if "input" in asked else "results" if "query" in asked else "choices"

@@ -105,6 +105,18 @@ def test_system_messages_are_made_one_where_the_template_takes_no_more() -> None
     assert in_world(scene) == ["b\n\nc", "a"]
 
 
+def test_what_cannot_be_streamed_is_answered_whole_however_long_it_waits() -> None:
+    async def scene(world: World) -> Answered:
+        await world.changed(wires=["rerank"])
+        await world.ready()
+        world.server.think_s = 60
+        return await world.ask({"model": "m1", "query": "a", "documents": ["b"], "stream": True}, path="/v1/rerank")
+
+    answer = in_world(scene)
+    assert (answer.status, answer.headers[b"content-type"]) == (200, b"application/json")
+    assert "results" in json.loads(answer.body)
+
+
 def test_an_error_of_the_models_own_is_passed_on() -> None:
     def arrange(world: World) -> None:
         world.server.status = 400

@@ -58,7 +58,17 @@ def test_secrets_and_the_cache_come_by_environment() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"context": 0}, {"slots": 0}, {"extra_args": ("--api-key", "x")}, {"extra_args": ("-hft", "x")}],
+    [
+        {"context": 0},
+        {"slots": 0},
+        {"extra_args": ("--api-key", "x")},
+        {"extra_args": ("-hft", "x")},
+        {"embeddings": True, "reranking": True},
+        {"sampling": {"stop": 1}},
+        {"sampling": {"top_k": True}},
+        {"sampling": {"top_k": "3"}},
+        {"adapters": {"a": "/v/a.gguf,/v/b.gguf"}},
+    ],
 )
 def test_values_that_cannot_start_a_server_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadLaunch):

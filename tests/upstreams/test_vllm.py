@@ -129,6 +129,17 @@ def test_several_cards_do_not_copy_from_one_to_another() -> None:
     assert (found["NCCL_P2P_DISABLE"], found["NCCL_DEBUG"]) == ("1", "INFO")
 
 
+@pytest.mark.parametrize(("rank", "limit"), [(1, "8"), (16, "16"), (17, "32"), (257, "320"), (512, "512")])
+def test_a_rank_gets_the_next_limit_that_vllm_takes(rank: int, limit: str) -> None:
+    words = argv(replace(PLAIN, adapters={"a": "org/a"}, adapter_rank=rank))
+    assert words[words.index("--max-lora-rank") + 1] == limit
+
+
+def test_no_more_adapters_are_computed_together_than_requests() -> None:
+    words = argv(replace(PLAIN, adapters={"a": "org/a", "b": "org/b"}, max_num_seqs=1))
+    assert words[words.index("--max-loras") + 1] == "1"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -144,6 +155,11 @@ def test_several_cards_do_not_copy_from_one_to_another() -> None:
         {"extra_args": ("--api-key", "x")},
         {"extra_args": ("--api-key=x",)},
         {"extra_args": ("--hf-token", "x")},
+        {"adapter_rank": 0},
+        {"adapter_rank": 513},
+        {"adapters": {"a=b": "org/a"}},
+        {"adapters": {"a": "org/a,org/b"}},
+        {"adapters": {"a b": "org/a"}},
     ],
 )
 def test_values_that_cannot_start_a_server_are_refused(wrong: dict[str, Any]) -> None:
