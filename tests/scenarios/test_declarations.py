@@ -166,6 +166,7 @@ def made(lines: str) -> dict[str, Any]:
         section = MODEL.format(lines=lines)
         if 'image = "ghcr' in lines:
             section = section.replace('image = "vllm/vllm-openai:v0.31.0"\n', "")
+        world.emulator.put_volume({"id": "vol1", "name": "vol1", "size": 100, "dataCenter": "US-KS-2"})
         world.write(section)
         async with world.box() as box:
             await box.operators.start("m1", gateway="g", waiting=1)
