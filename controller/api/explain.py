@@ -16,8 +16,10 @@ from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import SERVING, Phase
+from controller.core.machine_log import progress_at
 from controller.core.obligation import Obligation
 from controller.core.policy import ModelPolicy
+from controller.core.reconcile import startup_ends_at
 from controller.core.schedule import Off, Open, Warm, dismissed
 from controller.core.spend import to_usd
 from controller.store.ledger import believed_micros
@@ -141,7 +143,8 @@ def _why_there(panel: Panel, record: Record, model: ModelPolicy | None) -> Line:
         case Phase.REQUESTED:
             machine = panel.book.ordered(record) or record.offer or "a machine"
             text = f"starting on {machine}: it does not serve yet, and is stopped at its deadline"
-            until = None if model is None or since is None else since + model.startup_deadline
+            progress = progress_at(panel.view.value.logs.get(record.id))
+            until = None if model is None else startup_ends_at(record, model, progress_at=progress)
         case Phase.UNCERTAIN:
             text = "checking: the answer to its create was lost, and nobody knows yet whether it made anything"
         case Phase.ACTIVE:

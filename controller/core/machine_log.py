@@ -97,6 +97,11 @@ def _quiet(before: Quiet | None, log: Log) -> Quiet | None:
     return Quiet(line=last, since=log.read_at, ending=ending)
 
 
+def progress_at(logged: Logged | None) -> datetime | None:
+    """When a look last showed a line that was new and about something else than waiting."""
+    return None if logged is None or logged.quiet is None else logged.quiet.since
+
+
 def _ending(text: str) -> Ending:
     if _NO_BLOCK.search(text):
         return Ending.NO_BLOCK

@@ -33,6 +33,10 @@ DRAINED: Final = frozenset(
 once."""
 
 
+PROGRESS: Final = timedelta(minutes=5)
+"""A start whose log told of something new so shortly ago may be about to serve."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """What was seen of one deployment in the latest listing and probe."""
@@ -52,6 +56,8 @@ class Bounds:
     """`None`: the model is not configured any more."""
     usd_per_hour_max: Decimal | None = None
     """`None`: no ceiling is known."""
+    progress_at: datetime | None = None
+    """When its log last told of something new; `None`: nobody knows."""
     readable: bool = True
     """False in stop-only mode on a config that could not be read: a missing model then means nothing."""
 
@@ -142,25 +148,30 @@ def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | No
     off_at = off_from(bounds.model.schedule, now=now)
     if off_at is not None and now >= off_at:
         return StopReason.OPERATOR_REQUEST  # who wrote the schedule said so
-    if (
-        record.phase is Phase.REQUESTED
-        and record.started_at is not None
-        and (now >= _starting_since(record, record.started_at) + bounds.model.startup_deadline)
-    ):
+    startup_ends = startup_ends_at(record, bounds.model, progress_at=bounds.progress_at)
+    if record.phase is Phase.REQUESTED and startup_ends is not None and now >= startup_ends:
         return StopReason.STARTUP_DEADLINE
     if record.unready_since is not None and now >= record.unready_since + bounds.model.startup_deadline:
         return StopReason.STOPPED_SERVING
     return None
 
 
+def startup_ends_at(record: Record, model: ModelPolicy, *, progress_at: datetime | None) -> datetime | None:
+    """By when must it serve? A start that tells of progress gets a little more from each word of it, up to twice the
+    deadline; `None` while nothing was sent."""
+    if record.started_at is None:
+        return None
+    # What was made before we put it on record (claimed, or forgotten by a restored store) is not late for that.
+    since = max(record.started_at, record.declared_at)
+    ends = since + model.startup_deadline
+    if progress_at is None:
+        return ends
+    return min(max(ends, progress_at + PROGRESS), since + model.startup_deadline_extended)
+
+
 def outlived(record: Record, lifetime: timedelta, *, now: datetime) -> bool:
     """Is its lifetime over? The deadline instant itself is inside."""
     return record.started_at is not None and now > record.started_at + lifetime
-
-
-def _starting_since(record: Record, started_at: datetime) -> datetime:
-    """What was made before we put it on record (claimed, or forgotten by a restored store) is not late for that."""
-    return max(started_at, record.declared_at)
 
 
 def _readiness(record: Record, assessment: Assessment | None, bounds: Bounds, *, now: datetime) -> Decision:
@@ -185,8 +196,9 @@ def next_deadline(record: Record, bounds: Bounds, *, now: datetime) -> datetime 
     if bounds.model is not None:
         if (off_at := off_from(bounds.model.schedule, now=now)) is not None:
             deadlines.append(off_at)
-        if record.phase is Phase.REQUESTED:
-            deadlines.append(_starting_since(record, record.started_at) + bounds.model.startup_deadline)
+        startup_ends = startup_ends_at(record, bounds.model, progress_at=bounds.progress_at)
+        if record.phase is Phase.REQUESTED and startup_ends is not None:
+            deadlines.append(startup_ends)
         if record.unready_since is not None:
             deadlines.append(record.unready_since + bounds.model.startup_deadline)
     return min(deadlines)

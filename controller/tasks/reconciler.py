@@ -14,7 +14,7 @@ from typing import assert_never
 import structlog
 
 from controller.clock import Clock
-from controller.core import costs, reconcile, replacement, slots, start
+from controller.core import costs, machine_log, reconcile, replacement, slots, start
 from controller.core.deployment import ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Code, Refusal
 from controller.core.evidence import StopReason
@@ -90,6 +90,7 @@ class Reconciler:
             "absences",
             "reads",
             "probes",
+            "logs",
             "usd_per_hour",
             "costs",
             "shortages",
@@ -165,8 +166,7 @@ class Reconciler:
         record = await self._take_in(record, seen)
         said = () if record.key is None else self._view.value.costs.get(record.key, ())
         look = reconcile.Look(seen=seen, assessment=self._assessment(record), costs=said)
-        bounds = self._bounds(record)
-        decision = reconcile.decide(record, look, bounds, now=self._store.now)
+        decision = reconcile.decide(record, look, self._bounds(record), now=self._store.now)
         return await self._apply(record, decision)
 
     def _bounds(self, record: Record) -> reconcile.Bounds:
@@ -176,6 +176,7 @@ class Reconciler:
             lifetime=self._charter.policy.lifetime(record.spec.requested_lifetime),
             model=model,
             usd_per_hour_max=costs.ceiling_of(record, model, self._store.book, self._view.value.usd_per_hour),
+            progress_at=machine_log.progress_at(self._view.value.logs.get(record.id)),
             readable=self._charter.config_readable,
         )
 

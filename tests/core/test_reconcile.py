@@ -119,6 +119,25 @@ def test_a_start_is_overdue_at_its_deadline_and_not_a_millisecond_before() -> No
     assert decided(serving(Phase.ACTIVE), now=T0 + STARTUP) == Nothing(until=T0 + DAY + MS)
 
 
+@pytest.mark.parametrize(
+    ("progress", "ends"),
+    [
+        (None, STARTUP),
+        (STARTUP - 300 * S, STARTUP),
+        (STARTUP - 300 * S + MS, STARTUP + MS),
+        (STARTUP - S, STARTUP + 299 * S),
+        (2 * STARTUP - 300 * S, 2 * STARTUP),
+        (2 * STARTUP - S, 2 * STARTUP),
+    ],
+)
+def test_a_start_that_tells_of_progress_gets_five_minutes_from_it_up_to_twice_its_deadline(
+    progress: timedelta | None, ends: timedelta
+) -> None:
+    starting, at = serving(Phase.REQUESTED), None if progress is None else T0 + progress
+    assert decided(starting, now=T0 + ends - MS, progress_at=at) == Nothing(until=T0 + ends)
+    assert decided(starting, now=T0 + ends, progress_at=at) == RequireStop(reason=StopReason.STARTUP_DEADLINE)
+
+
 def test_one_that_served_and_then_did_not_for_as_long_as_a_start_may_take_has_stopped_serving() -> None:
     mute = serving(unready_since=T0 + 60 * S)
     due = T0 + 60 * S + STARTUP

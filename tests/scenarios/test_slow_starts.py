@@ -25,6 +25,38 @@ def test_running_without_a_runtime_is_waited_for_until_the_startup_deadline() ->
     scenario(play, provisioning=False, boot_seconds=1e9)
 
 
+def test_a_start_whose_log_tells_of_progress_may_take_twice_its_deadline_and_no_more() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            world.soon(box.chat(world))
+            await world.until(lambda: bool(world.alive()), within=30)
+            pod = world.alive()[0]["id"]
+            for percent in range(100):
+                await world.at(60 + 60 * percent)
+                if not world.alive():
+                    break
+                world.emulator.change_pod(
+                    pod, {"log": [f"Loading safetensors checkpoint shards: {percent}% Completed"]}
+                )
+            assert 1800 <= world.deletes()[0]["s"] <= 1805
+
+    scenario(play, upstream={"state": "booting"})
+
+
+def test_a_start_whose_log_fell_silent_gets_five_minutes_from_its_last_word() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            world.soon(box.chat(world))
+            await world.at(800)
+            world.emulator.change_pod(world.alive()[0]["id"], {"log": ["Starting to load model"]})
+            await world.until(lambda: bool(world.deletes()), within=400)
+            assert 1100 <= world.now_s <= 1100 + 75  # as the next look saw it
+
+    scenario(play, upstream={"state": "booting"})
+
+
 def test_next_create_follows_the_proof_that_the_failed_pod_is_gone() -> None:
     async def play(world: World) -> None:
         world.configure("m1")
