@@ -229,8 +229,8 @@ def cancel(tx: Tx, record: Record) -> Record:
 
 
 def adopt(tx: Tx, decided_on: Record, resource: SeenResource, *, wanted: bool, made_otherwise: bool = False) -> Record:
-    """What came of a lost create was seen: it is ours under its exact key; not wanted any more, or made otherwise, it is
-    owed a stop."""
+    """What came of a lost create was seen: it is ours under its exact key. Not wanted any more, or made otherwise, it
+    is owed a stop."""
     before = tx.current(decided_on)
     duty = _duty_of(tx, resource.tags.request) if resource.tags.request else None
     if any(other.open and other.key == resource.key and other != duty for other in tx.book.obligations.values()):

@@ -188,3 +188,14 @@ def test_a_machine_whose_cost_rises_above_the_ceiling_drains_and_one_at_it_serve
         assert reasons == (["spend"] if stopped else [])
 
     scenario(play)
+
+
+def test_a_private_image_is_asked_for_with_its_registry_credential_and_in_no_other_way() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", extra='registry = "reg1"')
+        async with world.box() as box:
+            pod = await served(world, box)
+        assert (pod.registry, pod.image) == ("reg1", "vllm/vllm-openai:v0.31.0")
+        assert not any("reg1" in value for value in pod.env.values())
+
+    scenario(play)

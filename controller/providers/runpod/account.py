@@ -68,6 +68,8 @@ class Account:
         self.clock = clock
         self._hear = hear
         self._pace = Pace(clock)
+        self.locked: set[str] = set()
+        """Ids of pods that the latest look at them showed as locked."""
         self.created_at: timedelta | None = None
         """When the last create left, in boot time."""
 
@@ -80,6 +82,12 @@ class Account:
         answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
         self._listen(answer, sent_at)
         return answer
+
+    def note_lock(self, pod_id: str, locked: bool | None) -> None:
+        if locked:
+            self.locked.add(pod_id)
+        else:
+            self.locked.discard(pod_id)
 
     async def open(self, path: str) -> Answer:
         """Begin to read what may never end, and leave it: the answer without its body. Raises as `call` does."""

@@ -4,11 +4,12 @@ Each method makes its calls, reads the answers through `wire` and says what is c
 nothing is remembered but the pace and the container starts. A listing counts as complete only when every page was
 read to an end that was stated, and each entry that may be ours could be described.
 
-Pods that wait in Runpod's queue are part of a listing as far as they are under our name. Whether a `locked` pod refuses
-its stop is not known; if it does, the refusal is reported as it comes.
+Pods that wait in Runpod's queue are part of a listing as far as they are under our name. Whether a locked pod refuses
+its stop is not known: it is unlocked before.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -72,6 +73,7 @@ REJECTIONS: Final = {
 }
 NO_QUEUE: Final = frozenset({404, 405})
 """The API knows no queue."""
+UNLOCK: Final = b'{"locked": false}'
 STOP_REFUSALS: Final = frozenset({401, 403, 409, 429})
 
 
@@ -129,6 +131,7 @@ class RunpodReading:
 
     def _compared(self, pod: wire.Pod) -> wire.Pod:
         """What a lost create made is compared with what it ordered when it is found (RP-21)."""
+        self._account.note_lock(pod.seen.key.incarnation, pod.locked)
         model = self._models.get(pod.seen.alias or "") if pod.ours else None
         return pod if model is None else replace(pod, seen=replace(pod.seen, fits=fitting(pod, model)))
 
@@ -183,6 +186,7 @@ class RunpodReading:
             pod = self._reader.pod(answer.body, now=self._clock.now())
         if isinstance(pod, document.Unreadable) or pod.seen.key.incarnation != key.incarnation:
             return Unreadable(problem="the answer does not describe this resource", at=began_at)
+        self._account.note_lock(key.incarnation, pod.locked)
         return Present(resource=pod.seen, observed_at=self._clock.now())
 
     async def read_prices(self) -> Prices:
@@ -345,6 +349,7 @@ class RunpodWriting:
         if key.scope != self._namespace.scope:
             return StopRefused(detail="the resource is in another account")
         try:
+            await self._unlock(key)
             answer = await self._account.call(Kind.STOP, "DELETE", resource_path(key))
         except HeldBack as held:
             return StopRefused(detail=str(held), retry_after=held.retry_after)
@@ -360,6 +365,13 @@ class RunpodWriting:
         if answer.code in STOP_REFUSALS:
             return StopRefused(detail=words, retry_after=self._wait(answer))
         return StopUnknown(detail=words)
+
+    async def _unlock(self, key: ResourceKey) -> None:
+        """The one change of a pod that we ever ask for (RP-50): whatever comes of it, the stop is sent. Raises
+        HeldBack."""
+        if key.incarnation in self._account.locked:
+            with suppress(TransportError):
+                await self._account.call(Kind.STOP, "PATCH", resource_path(key), body=UNLOCK)
 
     def _wait(self, answer: Answer) -> timedelta | None:
         return wait_asked(answer.headers, now=self._clock.now()) if answer.code == 429 else None
