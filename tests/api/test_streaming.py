@@ -170,6 +170,18 @@ async def test_the_end_of_the_last_open_request_wakes_the_tasks(house: World) ->
     assert house.rung == rung + 1
 
 
+@pytest.mark.parametrize(("drains", "times"), [(True, 1), (False, 0)])
+async def test_a_gateway_that_lets_go_of_what_drains_wakes_the_tasks(house: World, drains: bool, times: int) -> None:
+    await house.serve()
+    await house.lease(house.streams())
+    await house.lease(house.streams(open=0))
+    if drains:
+        await require_stop(house)
+    rung = house.rung
+    await house.lease()
+    assert house.rung == rung + times
+
+
 async def test_a_lease_that_cannot_be_written_is_a_503_and_counted_all_the_same(
     house: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

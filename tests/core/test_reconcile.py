@@ -145,6 +145,12 @@ def test_one_that_served_and_then_did_not_for_as_long_as_a_start_may_take_has_st
     assert decided(mute, now=due) == RequireStop(reason=StopReason.STOPPED_SERVING)
 
 
+@pytest.mark.parametrize(("slot", "reason"), [(1, None), (2, StopReason.MODEL_REMOVED)])
+def test_a_slot_beyond_the_model_s_replicas_is_removed(slot: int, reason: StopReason | None) -> None:
+    decision = decided(serving(slot=slot), model=model_policy(slots=2))
+    assert (decision.reason if isinstance(decision, RequireStop) else None) is reason
+
+
 @pytest.mark.parametrize("phase", [Phase.REQUESTED, Phase.ACTIVE])
 def test_a_model_that_is_not_configured_any_more_is_removed(phase: Phase) -> None:
     assert decided(serving(phase), model=None) == RequireStop(reason=StopReason.MODEL_REMOVED)

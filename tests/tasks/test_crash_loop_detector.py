@@ -1,11 +1,14 @@
 """Is a container that restarts for ever found, and one that recovered forgiven?"""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from controller.core.book import Failure
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
 from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime, Scrape
@@ -125,6 +128,20 @@ async def test_earlier_failures_are_forgiven_after_a_window_of_service(
     assert (due - bench.clock.now()).total_seconds() == 600
     await bench.move(served_s)
     await task.run_pass()
+    assert bench.store.book.memory("qwen").failures == failures
+
+
+@pytest.mark.parametrize(("failed_ms", "failures"), [(-1, 0), (0, 1), (1, 1)])
+@on_bench
+async def test_what_served_before_a_failure_says_nothing_of_it(bench: Bench, failed_ms: int, failures: int) -> None:
+    """Another slot, or what a successor was to replace."""
+    record = await bench.serve()
+    at = (record.ready_at or record.declared_at) + timedelta(milliseconds=failed_ms)
+    failure = Failure(deployment=DeploymentId("qwen-2"), reason="crash-loop", at=at, seq=1)
+    memory = replace(bench.store.book.memory("qwen"), failures=1, failure=failure)
+    await bench.store.write(lambda tx: tx.put_memory(memory))
+    await bench.move(700)
+    await detector(bench).run_pass()
     assert bench.store.book.memory("qwen").failures == failures
 
 
