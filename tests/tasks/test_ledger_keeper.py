@@ -141,3 +141,14 @@ async def test_a_model_that_was_removed_drains_as_the_policy_says(bench: Bench, 
     await LedgerKeeper(store=bench.store, policy=bench.policy, models=models).run_pass()
     limit = bench.model.drain_limit if configured else bench.policy.drain_limit
     assert bench.record().drain_until == bench.clock.now() + limit
+
+
+@on_bench
+async def test_what_may_not_exist_at_all_is_not_drained_for_spend(bench: Bench) -> None:
+    """Nobody knows what came of its create: the answer is looked for first."""
+    await bench.lose()
+    bench.policy = replace(bench.policy, usd_per_day=Decimal("0.01"))
+    await bench.move(TO_MIDNIGHT_S)
+    await keeper(bench).run_pass()
+    assert (bench.record().phase, bench.record().reason) == (Phase.UNCERTAIN, StopReason.AMBIGUOUS_MUTATION)
+    assert bench.duty().due_at is None

@@ -68,3 +68,12 @@ async def test_a_provider_whose_date_is_not_ours_is_told_until_it_is(bench: Benc
     bench.view.publish(View(completed=listing))
     await task.run_pass()
     assert bench.alarms("clock-disagrees") == []
+
+
+@on_bench
+async def test_an_eye_that_never_saw_anything_is_told_too(bench: Bench) -> None:
+    bench.view.publish(View(failing_since=bench.clock.now()))
+    await bench.move(300)
+    await lookout(bench).run_pass()
+    (line,) = await bench.events("listing.failed")
+    assert line["detail"]["text"].endswith(": unknown")
