@@ -162,6 +162,16 @@ def test_a_stop_that_was_turned_away_goes_before_all_else(pace: Pace, clock: Han
     assert held(pace, Kind.READ) is None
 
 
+def test_a_stop_that_the_provider_itself_turned_away_goes_before_all_else(pace: Pace, clock: HandClock) -> None:
+    """It does not come back before the time is over, so that nothing else marks it as waiting."""
+    assert held(pace, Kind.STOP) is None
+    pace.slow_down(10 * S, kind=Kind.STOP)
+    clock.advance(10 * S)
+    assert held(pace, Kind.READ) == 5 * S
+    assert held(pace, Kind.STOP) is None
+    assert held(pace, Kind.READ) is None
+
+
 def test_a_stop_that_never_comes_back_holds_nobody_for_long(pace: Pace, clock: HandClock) -> None:
     pace.slow_down(10 * S)
     held(pace, Kind.STOP)

@@ -2,8 +2,8 @@
 
 Every call to the control plane goes through here, reading and writing alike, because the provider counts them
 together. After a 429, or a 503 that names a time, nothing is called until that time is over; a stop waits 300 s at
-most, since a machine that nobody wants bills meanwhile. If a stop was turned away, stops go first when the time is
-over: what was asked of us is fewer calls, and a listing is worth less than a stop.
+most, since a machine that nobody wants bills meanwhile. If a stop was turned away, by us or by the provider, stops go
+first when the time is over: what was asked of us is fewer calls, and a listing is worth less than a stop.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ class Account:
         if kind is Kind.CREATE:
             self.created_at = sent_at
         answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
-        self._listen(answer, sent_at)
+        self._listen(kind, answer, sent_at)
         return answer
 
     def note_lock(self, pod_id: str, locked: bool | None) -> None:
@@ -94,22 +94,22 @@ class Account:
         self._pace.enter(Kind.READ)
         sent_at = self.clock.boot()
         answer = await self.http.open(path)
-        self._listen(answer, sent_at)
+        self._listen(Kind.READ, answer, sent_at)
         return answer
 
     async def sip(self, path: str, limit: Sip) -> tuple[Answer, bool]:
         """Read what a stream has to say now, and leave it: see `Http.sip`. Raises as `call` does."""
         self._pace.enter(Kind.READ)
         answer, left = await self.http.sip(path, limit)
-        self._listen(answer, None)
+        self._listen(Kind.READ, answer, None)
         return answer, left
 
-    def _listen(self, answer: Answer, sent_at: timedelta | None) -> None:
+    def _listen(self, kind: Kind, answer: Answer, sent_at: timedelta | None) -> None:
         # The Date of a stream is that of its beginning, and its round trip is not known.
         if self._hear is not None and sent_at is not None:
             self._hear(said_at(answer.headers), round_trip=self.clock.boot() - sent_at)
         if answer.code == 429 or (answer.code == 503 and "retry-after" in answer.headers):
-            self._pace.slow_down(wait_asked(answer.headers, now=self.clock.now()))
+            self._pace.slow_down(wait_asked(answer.headers, now=self.clock.now()), kind=kind)
 
 
 class Pace:
@@ -130,7 +130,9 @@ class Pace:
         if kind is Kind.STOP:
             self._stop_turned_away = False
 
-    def slow_down(self, wait: timedelta) -> None:
+    def slow_down(self, wait: timedelta, *, kind: Kind = Kind.READ) -> None:
+        """`kind` is that of the call which was answered so."""
+        self._stop_turned_away = self._stop_turned_away or kind is Kind.STOP
         self._asked_at = self._clock.boot()
         self._open_at = max(self._open_at, self._asked_at + wait)
 
