@@ -3,6 +3,8 @@
 Waiters, duties, epochs and evidence do; leases are taken anew, and nothing is stopped for our own absence.
 """
 
+import json
+
 import anyio
 
 from controller.core.lifecycle import Phase
@@ -133,5 +135,25 @@ def test_restart_with_a_lease_of_the_former_run_still_live_takes_it_over() -> No
             assert [record.phase for record in box.daemon.store.book.live()] == [Phase.ACTIVE]
             await world.at(world.now_s + 60)
             assert world.deletes() == []
+
+    scenario(play)
+
+
+def test_a_lifetime_that_ended_while_we_were_away_is_acted_on_within_a_minute_of_our_return() -> None:
+    """Case B23: no bound of ours rests on a timer of the provider's, and none is asked for."""
+
+    async def play(world: World) -> None:
+        config = world.configure("m1", extra='max_lifetime = "3600s"')
+        config.write_text(config.read_text().replace('idle_after = "300s"', 'idle_after = "4h"'))
+        async with world.box(crash=True) as box:
+            await box.chat(world)
+            await world.at(3000)
+        (body,) = [json.loads(call.body) for call in world.emulator.calls if call.body is not None]
+        assert not {"terminateAfter", "stopAfter", "queue"} & set(body)
+        await world.at(10_200)
+        assert len(world.alive()) == 1
+        async with world.box():
+            await world.until(lambda: not world.alive(), within=60)
+            assert len(world.deletes()) == 1
 
     scenario(play)
