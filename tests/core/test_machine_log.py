@@ -66,6 +66,12 @@ def test_a_look_that_failed_or_was_cut_off_decides_nothing_and_moves_nothing() -
     assert reason(again) is StopReason.MULTI_CARD_STALL
 
 
+def test_older_lines_of_a_log_that_was_cut_off_do_not_begin_the_time_anew() -> None:
+    torn = log("INFO long ago", at=T0 + 300 * S, whole=False)
+    logged = looked(log(LOAD, BLOCK), torn, log(LOAD, BLOCK, BLOCK, at=T0 + 600 * S))
+    assert reason(logged) is StopReason.MULTI_CARD_STALL
+
+
 def test_an_empty_log_is_no_stall() -> None:
     assert reason(looked(log(), log(at=T0 + 3600 * S))) is None
 

@@ -1,14 +1,19 @@
 """Is the same mistake not paid for again and again, and forgotten when it is mended?"""
 
+import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controller.core.crash_loop import Starts
 from controller.core.deployment import Record
+from controller.core.diagnosis import SAYS, Cause
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.store import deployments, holds
+from controller.store.outbox import lines_after
 from controller.store.store import Store
 from tests.store.samples import POLICY, accept, evidence_events, opened, proof
 from tests.support.clocks import NOON, HandClock
@@ -17,13 +22,21 @@ S = timedelta(seconds=1)
 M = timedelta(minutes=1)
 
 
-async def fail(store: Store, name: str, reason: StopReason) -> Record:
-    """One start that came to nothing, from its declaration to its proven end."""
+async def fail(store: Store, name: str, reason: StopReason, *, cause: Cause | None = None) -> Record:
+    """One start that came to nothing, from its declaration to its proven end; `cause` is what its log said."""
     record = await store.write(lambda tx: accept(tx, name, f"p-{name}", ceiling="0.1"))
+    if cause is not None:
+        await store.write(lambda tx: tx.put_starts(record.id, Starts(cause=cause.value)))
     await store.write(lambda tx: deployments.require_stop(tx, record, reason))
     (duty,) = store.book.duties(record.id)
     await store.write(lambda tx: deployments.discharge(tx, duty.id, proof("x")))
     return store.book.records[record.id]
+
+
+async def told(store: Store, event: str) -> list[dict[str, Any]]:
+    """The evidence lines of this event."""
+    stored = await store.read(lambda connection: lines_after(connection, 0, limit=1000))
+    return [line for line in (json.loads(text) for _, text in stored) if line["event"] == event]
 
 
 async def test_after_one_failed_start_a_fresh_one_is_allowed(tmp_path: Path) -> None:
@@ -53,6 +66,27 @@ async def test_a_refused_key_is_held_without_a_time(tmp_path: Path) -> None:
             await fail(store, f"d{number}", StopReason.KEY_REFUSED)
         memory = store.book.memory("qwen")
         assert (memory.hold_reason, memory.hold_until) == ("key-refused", None)
+
+
+@pytest.mark.parametrize(("cause", "span"), [(Cause.BAD_FLAG, None), (Cause.WRONG_CUDA, 10 * M)])
+async def test_a_config_at_fault_is_held_without_a_time_and_a_machine_at_fault_for_a_time(
+    tmp_path: Path, cause: Cause, span: timedelta | None
+) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        for number in range(2):
+            await fail(store, f"d{number}", StopReason.CRASH_LOOP, cause=cause)
+        memory = store.book.memory("qwen")
+        assert memory.hold_reason == f"crash-loop: {SAYS[cause]} ({cause.value})"
+        assert memory.hold_until == (None if span is None else NOON + span)
+        (blocked,) = await told(store, "model.blocked")
+        assert blocked["detail"]["cause"] == cause.value
+
+
+async def test_a_cause_is_no_reason_of_a_stop_that_fails_no_start(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await fail(store, "a", StopReason.IDLE, cause=Cause.OUT_OF_MEMORY)
+        (due,) = await told(store, "obligation.due")
+        assert due.get("detail", {}) == {}
 
 
 async def test_failures_and_holds_survive_a_restart(tmp_path: Path) -> None:
