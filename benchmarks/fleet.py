@@ -9,12 +9,13 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 from controller.clock import Clock
+from controller.core.billing import Bill
 from controller.core.deployment import Create, CreateAnswer, DeploymentSpec, ProviderState, Record, SeenResource
 from controller.core.identity import DeploymentId, ObligationId, RequestId, ResourceKey, Scope, Tags
 from controller.core.inventory import Listing, Read, Unreadable
@@ -95,6 +96,9 @@ class Account:
 
     async def read_prices(self) -> Prices:
         return await self._provider.read_prices()
+
+    async def read_bill(self, since: datetime) -> Bill:
+        return await self._provider.read_bill(since)
 
     async def read_stock(self, model: str) -> Stock:
         return await self._provider.read_stock(model)

@@ -106,6 +106,9 @@ def settle(duty: Obligation, sight: Sight, *, settle_after: timedelta, accepted_
     """Decide whether what was seen ends the obligation. `settle_after` is how long a provider's listing may lag."""
     if duty.key is None:
         return _settle_unknown(duty, sight, settle_after)
+    if duty.reason is StopReason.BILLED_AFTER_STOP:
+        # Whoever is billed though no listing shows it is not proven gone by a listing, nor by a call that was accepted.
+        return KeepOpen(waiting_for="a bill that is quiet about it, or a confirmation from outside")
     if isinstance(sight.read, Present) and sight.read.resource.state is ProviderState.TERMINATED:
         return Discharge(
             evidence=Evidence(

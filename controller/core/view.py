@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from controller.core.billing import Bill
 from controller.core.costs import Costs
 from controller.core.deployment import SeenResource
 from controller.core.identity import DeploymentId, RequestId, ResourceKey
@@ -61,6 +62,8 @@ class View:
     """What each of our resources was lately said to bill."""
     shortages: Mapping[str, Shortage] = field(default_factory=dict)
     """By model, of which offers there was none left, and when."""
+    bill: Bill | None = None
+    """The latest look at what was billed, read or not."""
     interval: timedelta = timedelta(seconds=15)
     """The present rhythm of listings."""
 

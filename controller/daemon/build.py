@@ -37,6 +37,7 @@ from controller.store.stream_leases import StreamLeases
 from controller.store.wants import Wants
 from controller.supervision import Cell, Informed, Pulse, Runner, Wake, keep_running
 from controller.tasks.account_guard import AccountGuard
+from controller.tasks.billing_watcher import BillingWatcher
 from controller.tasks.clock_keeper import ClockKeeper
 from controller.tasks.crash_loop_detector import CrashLoopDetector
 from controller.tasks.evidence_writer import Blocking, EvidenceWriter
@@ -277,9 +278,8 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         *_recovery(store, view, leases, doubts, wiring),
         OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
         settler,
-        LeaseKeeper(store=store, policy=policy, holder=wiring.run_id),
-        ClockKeeper(store=store),
-        LedgerKeeper(store=store, policy=policy, models=models),
+        BillingWatcher(store=store, view=view, policy=policy, holder=wiring.run_id),
+        *_keepers(store, wiring),
         writer,
     ]
     daemon = Daemon(
@@ -317,6 +317,14 @@ def _recovery(
         HangDetector(store=store, view=view, stream_leases=leases, doubts=doubts, policy=policy),
         LogWatcher(store=store, view=view, policy=policy, models=models),
     )
+
+
+def _keepers(store: Store, wiring: Wiring) -> list[Informed]:
+    return [
+        LeaseKeeper(store=store, policy=wiring.policy, holder=wiring.run_id),
+        ClockKeeper(store=store),
+        LedgerKeeper(store=store, policy=wiring.policy, models=wiring.models),
+    ]
 
 
 def _observer(store: Store, ports: Ports, view: Cell[View], wants: Wants, wiring: Wiring) -> Observer:

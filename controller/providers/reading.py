@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
+from controller.core.billing import Bill
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing, Read, Unreadable
 from controller.core.machine_log import Log
@@ -45,6 +46,10 @@ class Reading(Protocol):
 
     async def read_log(self, key: ResourceKey) -> Log | Unreadable:
         """The newest lines of what a machine wrote, for a bounded time and size."""
+        ...
+
+    async def read_bill(self, since: datetime) -> Bill:
+        """What each resource was billed by the hour from then on."""
         ...
 
     async def read_stock(self, model: str) -> Stock:

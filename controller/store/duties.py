@@ -8,21 +8,22 @@ from dataclasses import replace
 from datetime import datetime
 
 from controller.core import hosting
+from controller.core.billing import Bucket
 from controller.core.deployment import Record, SeenResource
 from controller.core.errors import Refusal, RefusalCode
 from controller.core.evidence import Evidence, EvidenceKind, StopReason
-from controller.core.identity import DeploymentId, ObligationId
+from controller.core.identity import DeploymentId, ObligationId, ResourceKey
 from controller.core.lease import Ask, acquire, fence
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, StopAnswer
 from controller.core.orphans import Sighting, Whose
 from controller.core.policy import HostingPolicy
-from controller.core.spend import Hold
+from controller.core.spend import Hold, to_usd
 from controller.store import deployments, ledger
 from controller.store.errors import Stale
 from controller.store.lines import of_duty
 from controller.store.names import obligation_id
-from controller.store.transaction import Tx
+from controller.store.transaction import Tx, stamp
 
 
 def lease_name(duty: Obligation) -> DeploymentId:
@@ -98,20 +99,17 @@ def open_stray(tx: Tx, resource: SeenResource, reason: StopReason, *, holder: st
     if tx.book.owner.foreign(resource.tags):
         raise Refusal(RefusalCode.FOREIGN_RESOURCE)
     epoch = tx.next_epoch(above=resource.tags.epoch or 0)
-    duty = tx.put_duty(
-        Obligation(
-            id=obligation_id(tx.randomness),
-            opened_at=tx.now,
-            request=resource.tags.request,
-            key=resource.key,
-            seen_at=tx.now,
-            due_at=tx.now,
-            reason=reason,
-            epoch=epoch,
-        )
+    stray = Obligation(
+        id=obligation_id(tx.randomness),
+        opened_at=tx.now,
+        request=resource.tags.request,
+        key=resource.key,
+        seen_at=tx.now,
+        due_at=tx.now,
+        reason=reason,
+        epoch=epoch,
     )
-    ask = Ask(deployment=lease_name(duty), holder=holder, now=tx.now, span=policy.lease)
-    tx.put_lease(acquire(None, ask=ask, epoch_latest=epoch - 1))
+    duty = _owe_stray(tx, stray, holder=holder, policy=policy)
     ledger.take_in(
         tx,
         ledger.Found(
@@ -127,6 +125,40 @@ def open_stray(tx: Tx, resource: SeenResource, reason: StopReason, *, holder: st
     tx.line("obligation.due", **of_duty(duty))
     tx.drop_sighting(resource.key)
     return duty
+
+
+def open_billed(tx: Tx, key: ResourceKey, bucket: Bucket, *, holder: str, policy: HostingPolicy) -> Obligation:
+    """Owe again what is billed for time after the proof of its end (RP-46). Raises Stale if it is held, or if its end
+    was proven anew since."""
+    ended_at = tx.book.settled.get(key)
+    if key in tx.book.held_keys() or ended_at is None or bucket.begin < ended_at:
+        raise Stale(f"{key.incarnation} is held on record, or ended later")
+    epoch = tx.next_epoch()
+    billed = Obligation(
+        id=obligation_id(tx.randomness),
+        opened_at=tx.now,
+        key=key,
+        due_at=tx.now,
+        reason=StopReason.BILLED_AFTER_STOP,
+        epoch=epoch,
+    )
+    duty = _owe_stray(tx, billed, holder=holder, policy=policy)
+    ledger.take_in(
+        tx,
+        ledger.Found(name=lease_name(duty), usd_per_hour=None, since=bucket.begin, hold=Hold.STOP_REQUIRED),
+    )
+    detail = {"billed_from": stamp(bucket.begin), "billed_usd": to_usd(bucket.micros), "ended_at": stamp(ended_at)}
+    tx.line("obligation.opened", **of_duty(duty), detail=detail)
+    tx.line("obligation.due", **of_duty(duty))
+    return duty
+
+
+def _owe_stray(tx: Tx, duty: Obligation, *, holder: str, policy: HostingPolicy) -> Obligation:
+    """Put it on record under a lease of its own."""
+    stored = tx.put_duty(duty)
+    ask = Ask(deployment=lease_name(stored), holder=holder, now=tx.now, span=policy.lease)
+    tx.put_lease(acquire(None, ask=ask, epoch_latest=stored.epoch - 1))
+    return stored
 
 
 def sight(tx: Tx, sighting: Sighting) -> None:

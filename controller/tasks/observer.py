@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import anyio
 
 from controller.clock import Clock
-from controller.core import machine_log
+from controller.core import billing, machine_log
 from controller.core.book import Book
 from controller.core.costs import follow_costs
 from controller.core.deployment import CreateAnswer, Record, SeenResource
@@ -62,7 +62,7 @@ class Observer:
     """Looks, and publishes a new `View`."""
 
     name = "observer"
-    looks_at = Looks(book=("owner", "records", "creates", "obligations", "memories", "sightings"))
+    looks_at = Looks(book=("owner", "records", "creates", "obligations", "memories", "settled", "sightings"))
 
     def __init__(
         self,
@@ -95,6 +95,8 @@ class Observer:
             looks.append(partial(self._list, book))
         if self._prices_due(now):
             looks.append(self._read_prices)
+        if (bill_at := self._bill_due(book)) is not None and now >= bill_at:
+            looks.append(self._read_bill)
         looks += [partial(self._read_stock, model) for model in self._scarce(book) if now >= self._stock_due(model)]
         looks += [partial(self._probe, record, seen) for record, seen in self._to_probe(book, now)]
         looks += [partial(self._read_log, record, seen) for record, seen, at in self._logs_due(book) if now >= at]
@@ -309,6 +311,18 @@ class Observer:
         if prices.problem is None:
             self._publish(usd_per_hour=dict(prices.usd_per_hour))
 
+    # The bill
+
+    def _bill_due(self, book: Book) -> datetime | None:
+        bill = self._view.value.bill
+        asked_at = None if bill is None else bill.asked_at
+        return billing.next_look(book.settled, book.obligations.values(), asked_at=asked_at, now=self._store.now)
+
+    async def _read_bill(self) -> None:
+        book = self._store.book
+        since = billing.since(book.settled, book.obligations.values(), now=self._store.now)
+        self._publish(bill=await self._reading.read_bill(since))
+
     # Stock
 
     def _scarce(self, book: Book) -> list[str]:
@@ -331,6 +345,8 @@ class Observer:
 
     def _next_look(self, book: Book) -> datetime:
         due = [self._listing_due(book), *(self._stock_due(model) for model in self._scarce(book))]
+        if (bill_at := self._bill_due(book)) is not None:
+            due.append(bill_at)
         if self._priced_at is not None:
             due.append(self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY))
         due += [at for _, _, at in self._logs_due(book)]

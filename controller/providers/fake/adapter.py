@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.clock import Clock
+from controller.core.billing import Bill, Bucket
 from controller.core.deployment import ProviderState, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
@@ -113,6 +114,7 @@ class FakeProvider:
         self.sold_out: set[str] = set()
         self.logs: dict[ResourceKey, list[LogLine]] = {}
         """What machines wrote; that of any other cannot be read."""
+        self.billed: list[Bucket] = []
         self.calls: Counter[str] = Counter()
         """By kind: create, stop, list, read, prices."""
         self.on_create: Callable[[Order], None] = lambda _: None
@@ -237,6 +239,10 @@ class FakeProvider:
     async def read_prices(self) -> Prices:
         self.calls["prices"] += 1
         return Prices(usd_per_hour=dict(self.prices), observed_at=self._clock.now())
+
+    async def read_bill(self, since: datetime) -> Bill:
+        self.calls["bill"] += 1
+        return Bill(since=since, asked_at=self._clock.now(), buckets=tuple(self.billed))
 
     async def read_stock(self, model: str) -> Stock:
         self.calls["stock"] += 1

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import anyio
 
+from controller.core.billing import Bill
 from controller.core.deployment import ProviderState
 from controller.core.identity import ResourceKey, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
@@ -25,7 +26,8 @@ from controller.providers.errors import BadOrder, HeldBack, ProviderError
 from controller.providers.reading import Prices, Stock
 from controller.providers.runpod import document, queue, wire
 from controller.providers.runpod.account import Account, Kind, wait_asked
-from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, none_left_in, prices_in, stock_path
+from controller.providers.runpod.billing import read_bill
+from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, prices_in, read_none_left
 from controller.providers.runpod.log_stream import read_log
 from controller.providers.runpod.order import (
     Ordered,
@@ -208,20 +210,14 @@ class RunpodReading:
     async def read_log(self, key: ResourceKey) -> Log | Unreadable:
         return await read_log(self._account, resource_path(key))
 
-    async def read_stock(self, model: str) -> Stock:
-        try:
-            found = await self._none_left(self._models[model])
-        except (ProviderError, TransportError) as error:
-            found = document.Unreadable(what=str(error))
-        problem = found.what if isinstance(found, document.Unreadable) else None
-        none_left = frozenset[str]() if isinstance(found, document.Unreadable) else found
-        return Stock(none_left=none_left, observed_at=self._clock.now(), problem=problem)
+    async def read_bill(self, since: datetime) -> Bill:
+        return await read_bill(self._account, since)
 
-    async def _none_left(self, model: RunpodModel) -> frozenset[str] | document.Unreadable:
-        answer = await self._account.call(Kind.READ, "GET", stock_path(cloud=model.cloud, cards=model.gpu_count))
-        if answer.code != 200:
-            return document.Unreadable(what=_words(self._account, answer))
-        return none_left_in(answer.body, model.machines())
+    async def read_stock(self, model: str) -> Stock:
+        found, at = await read_none_left(self._account, self._models[model]), self._clock.now()
+        if isinstance(found, document.Unreadable):
+            return Stock(none_left=frozenset(), observed_at=at, problem=found.what)
+        return Stock(none_left=found, observed_at=at)
 
 
 class _Queue:

@@ -10,9 +10,12 @@ from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from controller.providers.errors import ProviderError
+from controller.providers.runpod.account import Account, Kind
 from controller.providers.runpod.document import Unreadable, document
 from controller.providers.runpod.order import Cloud, Machine, RunpodModel
 from controller.providers.runpod.wire import usd
+from controller.transport import TransportError
 
 CATALOG_PATH: Final = "/catalog/gpus"
 NONE: Final = "NONE"
@@ -43,6 +46,17 @@ def prices_in(body: bytes, *, wanted: Mapping[str, frozenset[Cloud]]) -> dict[st
 def stock_path(*, cloud: Cloud, cards: int) -> str:
     """Stock differs by the number of cards that a machine must have (PF-7)."""
     return f"{CATALOG_PATH}?{urlencode({'include': 'AVAILABILITY', 'product': 'POD', 'cloud': cloud, 'count': cards})}"
+
+
+async def read_none_left(account: Account, model: RunpodModel) -> frozenset[str] | Unreadable:
+    """Of which of the model's offers none is left."""
+    try:
+        answer = await account.call(Kind.READ, "GET", stock_path(cloud=model.cloud, cards=model.gpu_count))
+    except (ProviderError, TransportError) as error:
+        return Unreadable(what=str(error))
+    if answer.code != 200:
+        return Unreadable(what=f"the catalog was answered with {answer.code}")
+    return none_left_in(answer.body, model.machines())
 
 
 def none_left_in(body: bytes, machines: Mapping[str, Machine]) -> frozenset[str] | Unreadable:

@@ -1,0 +1,126 @@
+"""Does the provider's bill contradict the proof that something is gone?
+
+The last witness after a stop (OU-4, RP-46). Bills come in buckets of an hour, late, and the last second is rounded up:
+only a bucket that begins a while after the discharge speaks of time after it, and an empty one only once it had time to
+be filled. A bill that could not be read, or of which one record makes no sense, says nothing at all.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from controller.core.evidence import Evidence, EvidenceKind, StopReason
+from controller.core.identity import ResourceKey
+from controller.core.obligation import Obligation
+
+BUCKET: Final = timedelta(hours=1)
+ROUNDING: Final = timedelta(minutes=10)
+"""A last second may be rounded up by so much; time before it is that of the stop itself."""
+LATE: Final = timedelta(hours=2)
+"""A bucket may be filled so long after its end."""
+WATCHED: Final = timedelta(hours=48)
+"""So long after a discharge the bill is looked at."""
+OFTEN: Final = timedelta(hours=1)
+SELDOM: Final = timedelta(hours=6)
+YOUNG: Final = timedelta(hours=8)
+"""Until then the bill is looked at often, as what goes on billing shows soon."""
+QUIET_BUCKETS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """What one resource was billed for one span of time; `incarnation` is the provider's id of it."""
+
+    incarnation: str
+    begin: datetime
+    end: datetime
+    micros: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """One look at the bill since some time. `problem`: it says nothing; `denied`: nor will it, for this key."""
+
+    since: datetime
+    asked_at: datetime
+    buckets: tuple[Bucket, ...] = ()
+    problem: str | None = None
+    denied: bool = False
+
+
+def watched(settled: Mapping[ResourceKey, datetime], duties: Iterable[Obligation], *, now: datetime) -> list[datetime]:
+    """From when on the bill matters: discharges of late, and what is owed because of a bill."""
+    ended = [at for at in settled.values() if now - WATCHED <= at <= now]
+    return sorted(ended + [duty.opened_at for duty in duties if duty.open and _billed(duty)])
+
+
+def next_look(
+    settled: Mapping[ResourceKey, datetime],
+    duties: Iterable[Obligation],
+    *,
+    asked_at: datetime | None,
+    now: datetime,
+) -> datetime | None:
+    """When the bill is to be asked for; never while nothing ended lately."""
+    duties = tuple(duties)
+    times = watched(settled, duties, now=now)
+    if not times:
+        return None
+    first = _hour_after(times[0]) + BUCKET
+    if asked_at is None:
+        return first
+    urgent = any(_billed(duty) and duty.open for duty in duties) or now - times[-1] < YOUNG
+    return max(first, asked_at + (OFTEN if urgent else SELDOM))
+
+
+def since(settled: Mapping[ResourceKey, datetime], duties: Iterable[Obligation], *, now: datetime) -> datetime:
+    """The begin of the buckets to ask for: one before the first that matters, which shows that the bill is kept."""
+    times = watched(settled, duties, now=now)
+    return _hour_of(times[0] if times else now) - BUCKET
+
+
+def contradicted(bill: Bill, settled: Mapping[ResourceKey, datetime]) -> dict[ResourceKey, Bucket]:
+    """Of what was proven gone, all that is billed for time after that, with the first bucket that says so."""
+    if bill.problem is not None:
+        return {}
+    found: dict[ResourceKey, Bucket] = {}
+    for key, ended_at in settled.items():
+        after = [
+            bucket
+            for bucket in bill.buckets
+            if bucket.incarnation == key.incarnation and bucket.micros > 0 and bucket.begin >= ended_at + ROUNDING
+        ]
+        if after:
+            found[key] = min(after, key=lambda bucket: bucket.begin)
+    return found
+
+
+def quiet(bill: Bill, duty: Obligation) -> Evidence | None:
+    """The proof that what was owed for being billed is billed no more: whole buckets without it after its last one,
+    each long enough over to be filled, in a bill that still shows what it was billed before."""
+    if bill.problem is not None or duty.key is None:
+        return None
+    ours = [bucket for bucket in bill.buckets if bucket.incarnation == duty.key.incarnation and bucket.micros > 0]
+    if not ours:
+        return None  # a bill that has forgotten what it said proves nothing
+    last = max(bucket.end for bucket in ours)
+    begins = max(last, _hour_after(duty.opened_at))
+    if bill.asked_at < begins + QUIET_BUCKETS * BUCKET + LATE:
+        return None
+    reference = f"not billed since {last.isoformat(timespec='seconds')}"
+    return Evidence(kind=EvidenceKind.BILLING_QUIET, reference=reference, observed_at=bill.asked_at)
+
+
+def _billed(duty: Obligation) -> bool:
+    return duty.reason is StopReason.BILLED_AFTER_STOP
+
+
+def _hour_of(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def _hour_after(at: datetime) -> datetime:
+    """The first bucket's begin that says something about time after `at`."""
+    later = _hour_of(at + ROUNDING)
+    return later if later == at + ROUNDING else later + BUCKET

@@ -1,0 +1,122 @@
+"""Does the bill contradict a proof exactly where it speaks of time after it?"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from controller.core import billing
+from controller.core.billing import LATE, ROUNDING, SELDOM, WATCHED, Bill, Bucket
+from controller.core.evidence import EvidenceKind, StopReason
+from controller.core.inventory import Absence, NotFound
+from controller.core.obligation import KeepOpen, Obligation, Sight, StopAnswer, settle
+from tests.core.samples import MS, T0, duty, key
+
+HOUR = timedelta(hours=1)
+
+
+def bucket(hours: float, micros: int = 790_000, incarnation: str = "p1") -> Bucket:
+    """Of the hour that begins so long after noon."""
+    begin = T0 + hours * HOUR
+    return Bucket(incarnation=incarnation, begin=begin, end=begin + HOUR, micros=micros)
+
+
+def bill(*buckets: Bucket, hours: float = 10, problem: str | None = None) -> Bill:
+    return Bill(since=T0 - HOUR, asked_at=T0 + hours * HOUR, buckets=buckets, problem=problem)
+
+
+def billed(hours: float) -> Obligation:
+    """Owed for its bill since then."""
+    opened = T0 + hours * HOUR
+    return duty(deployment=None, key=key(), opened_at=opened, due_at=opened, reason=StopReason.BILLED_AFTER_STOP)
+
+
+@pytest.mark.parametrize(
+    ("ended_at", "found"),
+    [
+        (T0 - ROUNDING, True),
+        (T0 - ROUNDING + MS, False),  # what is rounded up reaches into it
+        (T0 + 30 * timedelta(minutes=1), False),  # the hour in which it ended
+    ],
+)
+def test_only_an_hour_after_the_discharge_contradicts_it(ended_at: datetime, found: bool) -> None:
+    assert billing.contradicted(bill(bucket(0)), {key(): ended_at}) == ({key(): bucket(0)} if found else {})
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        bill(bucket(0), problem="half of it"),
+        bill(bucket(0, micros=0)),
+        bill(bucket(0, incarnation="somebody's")),
+        bill(),
+    ],
+)
+def test_nothing_else_does(told: Bill) -> None:
+    assert billing.contradicted(told, {key(): T0 - HOUR}) == {}
+
+
+def test_a_bucket_that_is_told_twice_contradicts_once_and_the_first_hour_is_named() -> None:
+    told = bill(bucket(2), bucket(1), bucket(1))
+    assert billing.contradicted(told, {key(): T0}) == {key(): bucket(1)}
+
+
+# Quiet
+
+
+@pytest.mark.parametrize(("asked", "ends"), [(6, True), (6 - 1e-6, False)])
+def test_two_hours_without_it_that_had_time_to_be_filled_end_the_duty(asked: float, ends: bool) -> None:
+    told = bill(bucket(0), bucket(1), hours=asked)
+    evidence = billing.quiet(told, billed(1))
+    assert (evidence is not None) is ends
+    assert evidence is None or (evidence.kind, evidence.observed_at) == (EvidenceKind.BILLING_QUIET, told.asked_at)
+
+
+def test_it_is_quiet_from_the_last_bucket_on_and_from_the_hour_after_it_was_owed() -> None:
+    assert billing.quiet(bill(bucket(0), bucket(4), hours=8), billed(1)) is None
+    assert billing.quiet(bill(bucket(0), bucket(4), hours=9), billed(1)) is not None
+    assert billing.quiet(bill(bucket(0), hours=2 + 6 - 1e-6), billed(3.5)) is None
+    assert billing.quiet(bill(bucket(0), hours=4 + 2 + LATE / HOUR), billed(3.5)) is not None
+
+
+@pytest.mark.parametrize("told", [bill(), bill(bucket(0, incarnation="p2")), bill(bucket(0), problem="late")])
+def test_a_bill_that_forgot_what_it_said_or_could_not_be_read_is_not_quiet(told: Bill) -> None:
+    assert billing.quiet(told, billed(1)) is None
+
+
+def test_neither_absence_nor_an_accepted_stop_ends_what_is_owed_for_its_bill() -> None:
+    absence = Absence(first=T0 + 2 * HOUR, previous=T0 + 2 * HOUR, last=T0 + 3 * HOUR)
+    sight = Sight(read=NotFound(reference="404", began_at=T0 + 3 * HOUR), absence=absence)
+    stopped = replace(
+        billed(1), stop_ended_at=T0 + HOUR, stop_answer=StopAnswer.ACCEPTED, stop_reference="x", seen_at=T0
+    )
+    for accepted in (True, False):
+        assert isinstance(settle(stopped, sight, settle_after=HOUR, accepted_suffices=accepted), KeepOpen)
+    assert not isinstance(
+        settle(replace(stopped, reason=StopReason.IDLE), sight, settle_after=HOUR, accepted_suffices=False), KeepOpen
+    )
+
+
+# When to look
+
+
+def test_with_nothing_discharged_lately_nobody_looks() -> None:
+    assert billing.next_look({}, [], asked_at=None, now=T0) is None
+    assert billing.next_look({key(): T0}, [], asked_at=None, now=T0 + WATCHED + MS) is None
+    assert billing.next_look({}, [duty(key=key())], asked_at=None, now=T0) is None
+
+
+def test_the_first_look_is_when_the_first_whole_hour_is_over_and_then_each_hour_while_it_is_young() -> None:
+    ended = {key(): T0 + timedelta(minutes=20)}
+    first = T0 + 2 * HOUR
+    assert billing.next_look(ended, [], asked_at=None, now=T0 + HOUR) == first
+    assert billing.next_look(ended, [], asked_at=first, now=first) == first + HOUR
+    old = T0 + 20 * HOUR
+    assert billing.next_look(ended, [], asked_at=old, now=old) == old + SELDOM
+    assert billing.next_look(ended, [billed(1)], asked_at=old, now=old) == old + HOUR
+
+
+def test_what_is_owed_for_its_bill_is_looked_at_for_ever_and_with_an_hour_that_shows_it() -> None:
+    late = T0 + 30 * 24 * HOUR
+    assert billing.next_look({}, [billed(1)], asked_at=None, now=late) is not None
+    assert billing.since({}, [billed(1.5)], now=late) == T0

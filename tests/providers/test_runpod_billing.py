@@ -1,0 +1,63 @@
+"""Is a bill read whole or not at all?"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controller.core.billing import Bucket
+from controller.providers.runpod.billing import bill_path, buckets_in
+from controller.providers.runpod.document import Unreadable
+
+BEGIN = datetime(2026, 11, 30, 12, tzinfo=UTC)
+RECORD: dict[str, Any] = {
+    "podId": "p1",
+    "startTime": "2026-11-30T12:00:00Z",
+    "endTime": "2026-11-30T13:00:00Z",
+    "totalAmount": 0.79,
+    "gpuAmount": 0.79,
+    "cpuAmount": 0.0,
+    "diskAmount": 0.0,
+}
+
+
+def answer(*records: Any, count: Any = None, **more: Any) -> bytes:
+    metadata = {"recordCount": len(records) if count is None else count}
+    return json.dumps({"records": list(records), "metadata": metadata, **more}).encode()
+
+
+def test_records_become_buckets_in_whole_millionths_rounded_up() -> None:
+    dust = RECORD | {"podId": "p2", "totalAmount": 1e-9}
+    assert buckets_in(answer(RECORD, dust)) == (
+        Bucket(incarnation="p1", begin=BEGIN, end=BEGIN + timedelta(hours=1), micros=790_000),
+        Bucket(incarnation="p2", begin=BEGIN, end=BEGIN + timedelta(hours=1), micros=1),
+    )
+
+
+def test_an_empty_bill_is_a_bill() -> None:
+    assert buckets_in(answer()) == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>", b"[]", b"{}", b'{"records": {}}', b'{"records": []}', answer(RECORD, count=2), answer(count=True),
+        answer(RECORD, pagination={"hasNextPage": True}), answer(RECORD, pagination={}), answer(None),
+        *[
+            answer(RECORD, RECORD | spoilt)
+            for spoilt in (
+                {"podId": None}, {"podId": 7}, {"totalAmount": -0.01}, {"totalAmount": "0.79"}, {"totalAmount": True},
+                {"totalAmount": None}, {"totalAmount": 1e300}, {"startTime": None},
+                {"startTime": "2026-11-30T12:00:00"},
+                {"startTime": "2026-11-30T12:30:00Z"}, {"endTime": "2026-12-01T12:00:00Z"}, {"endTime": "soon"},
+            )
+        ],
+    ],
+)  # fmt: skip
+def test_whatever_is_odd_makes_all_of_it_unreadable(body: bytes) -> None:
+    assert isinstance(buckets_in(body), Unreadable)
+
+
+def test_hours_are_asked_for_from_a_begin_in_utc() -> None:
+    assert bill_path(BEGIN) == "/billing/pods?bucketSize=hour&startTime=2026-11-30T12%3A00%3A00Z"
