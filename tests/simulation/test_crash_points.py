@@ -32,7 +32,7 @@ def test_daemon_that_ends_at_any_point_between_a_request_and_the_proof_of_its_st
         "during POST /v2/pods",
         "after DELETE /v2/pods/…",
         "before file",
-        "after GET /v2/pods",
+        "after GET /",  # a few of the mere looks are drawn, whichever they are
     ):
         assert f" × {kind}" in told
 
