@@ -105,4 +105,6 @@ def test_a_start_has_failed_for_exactly_these_reasons() -> None:
         "pod-error",
         "zero-gpu",
         "wrong-resource",
+        "nccl-stall",
+        "multi-card-stall",
     }
