@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from controller.store.schema import HEAD
 from tests.cli.doctor_world import COPY, MAY_NOT_ACT, NEW_KEY, World, world
 
 __all__ = ["world"]
@@ -46,8 +47,8 @@ ALONE: list[tuple[str, Spoil, int, list[str]]] = [
         lambda world: world.sql("UPDATE alembic_version SET version_num = '9999'"),
         1,
         [
-            "fail store STATE/gpuwarden.db: of a newer version (9999, this is 0003) mend: install the newer gpuwarden"
-            " again",
+            f"fail store STATE/gpuwarden.db: of a newer version (9999, this is {HEAD}) mend: install the newer"
+            " gpuwarden again",
             "warn daemon does not run, and what is owed could not be read mend: see `store`",
             "warn permission to act not known: no read shows whether the key may rent and stop, and nothing was rented"
             " yet mend: see in the console that the key is not for reading only; start one cheap model and stop it",
