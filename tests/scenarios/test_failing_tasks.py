@@ -95,6 +95,9 @@ TASKS: Final = [
     "lease_keeper",
     "ledger_keeper",
     "restore_matcher",
+    "billing_watcher",
+    "log_watcher",
+    "hang_detector",
     "evidence_writer",
 ]
 
