@@ -18,7 +18,9 @@ from controller.api.problems import bad_field, not_found, problem_answer, unknow
 from controller.api.readiness import reasons
 from controller.core.errors import Code
 from controller.core.identity import DeploymentId
+from controller.core.lifecycle import LIVE
 from controller.store.history import ended_duties
+from controller.store.load import remembered
 from controller.store.outbox import lines_after
 
 LINES_MOST: Final = 1000
@@ -52,7 +54,8 @@ async def explain(panel: Panel, request: Request) -> Response:
 
 
 async def deployments(panel: Panel, request: Request) -> Response:
-    records = sorted(panel.book.records.values(), key=lambda record: (record.declared_at, record.id))
+    told = (r for r in panel.book.records.values() if r.phase in LIVE or remembered(r, panel.now))
+    records = sorted(told, key=lambda record: (record.declared_at, record.id))
     return JSONResponse({"schema": 1, "deployments": [facts.deployment(panel, record) for record in records]})
 
 

@@ -17,15 +17,16 @@ LET_GO: Final = frozenset({StopReason.IDLE, StopReason.OPERATOR_REQUEST, StopRea
 
 
 def to_fill(slots: int, live: Sequence[Record], ended: Iterable[Record], *, asked: bool) -> list[int]:
-    """The empty slots that are wanted. `live` and `ended` are the model's own, the latter as far as remembered."""
+    """The empty slots that are wanted. `live` and `ended` are the model's own; of the latter the last of each slot is
+    enough, and it must not be forgotten: a slot that nobody remembers is taken for one that was never filled."""
     taken = {record.slot for record in live}
     empty = [slot for slot in range(slots) if slot not in taken]
     if asked or not empty:
         return empty
     if not any(serves(record) for record in live):
         return []
-    latest = _latest(ended)
-    return [slot for slot in empty if slot not in latest or latest[slot].reason not in LET_GO]
+    let_go = {slot for (_, slot), last in latest_ends(ended).items() if last.reason in LET_GO}
+    return [slot for slot in empty if slot not in let_go]
 
 
 def serves(record: Record) -> bool:
@@ -38,12 +39,7 @@ def filled(slots: int, live: Sequence[Record]) -> bool:
     return coming >= set(range(slots))
 
 
-def _latest(ended: Iterable[Record]) -> dict[int, Record]:
-    found: dict[int, Record] = {}
-    for record in ended:
-        known = found.get(record.slot)
-        if record.ended_at is not None and (
-            known is None or known.ended_at is None or known.ended_at < record.ended_at
-        ):
-            found[record.slot] = record
-    return found
+def latest_ends(records: Iterable[Record]) -> dict[tuple[str, int], Record]:
+    """What ended last in each slot of each model; of two that ended at one instant the one whose id is greater."""
+    ended = [(record.ended_at, record.id, record) for record in records if record.ended_at is not None]
+    return {(record.model, record.slot): record for _, _, record in sorted(ended, key=lambda end: end[:2])}

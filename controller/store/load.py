@@ -13,10 +13,12 @@ from sqlalchemy.engine import Connection
 
 from controller.clock import from_ms, to_ms
 from controller.core.book import Book
+from controller.core.deployment import Record
 from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.core.identity import Owner, Scope
 from controller.core.lifecycle import ENDED, LIVE
 from controller.core.obligation import Ending
+from controller.core.slots import latest_ends
 from controller.core.spend import utc_day
 from controller.core.timekeeping import Kept
 from controller.ids import Randomness
@@ -26,7 +28,7 @@ from controller.store.errors import StoreError
 from controller.store.names import installation_id
 
 REMEMBERED: Final = timedelta(days=1)
-"""Ended deployments are shown for so long."""
+"""Ended deployments are shown for so long; the last of each slot is kept beyond."""
 RESURFACING: Final = timedelta(days=30)
 """A resource may be seen again after its end for so long, and is owed again."""
 
@@ -89,13 +91,13 @@ def _identity(
 
 
 def _latest_of_slots(connection: Connection) -> list[str]:
-    """The last that ended in each slot of what lives: how it ended says whether the slot is wanted again."""
+    """`core.slots.latest_ends` of all that ever ended: how it ended says whether the slot is wanted again. Of a model
+    with nothing alive too, for a book that forgot it would not have it back when the model lives again."""
     ended = schema.deployments
-    alive = select(ended.c.model).where(ended.c.phase.not_in([phase.value for phase in ENDED]))
     found = connection.execute(
         select(ended.c.id, ended.c.model, ended.c.slot)
-        .where(ended.c.ended_at_ms.is_not(None), ended.c.model.in_(alive))
-        .order_by(ended.c.ended_at_ms)
+        .where(ended.c.ended_at_ms.is_not(None))
+        .order_by(ended.c.ended_at_ms, ended.c.id)
     )
     return list({(row.model, row.slot): row.id for row in found}.values())
 
@@ -154,12 +156,18 @@ def _small_tables(connection: Connection, now: datetime) -> dict[str, Any]:
     }
 
 
+def remembered(record: Record, now: datetime) -> bool:
+    """Did it end lately?"""
+    return record.ended_at is not None and record.ended_at >= now - REMEMBERED
+
+
 def trimmed(book: Book, now: datetime) -> Book:
     """The book without what `load` would not read any more: a daemon that runs for months does not grow."""
+    last = {record.id for record in latest_ends(book.records.values()).values()}
     records = {
         record.id: record
         for record in book.records.values()
-        if record.phase in LIVE or (record.ended_at is not None and record.ended_at >= now - REMEMBERED)
+        if record.phase in LIVE or remembered(record, now) or record.id in last
     }
     living = {record.id for record in records.values() if record.phase in LIVE}
     return replace(

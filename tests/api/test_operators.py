@@ -128,6 +128,19 @@ async def test_a_deployment_is_told_with_its_exact_resource(house: World) -> Non
     assert caught.value.code == "not_found"
 
 
+async def test_a_deployment_that_ended_is_listed_for_a_day_and_found_by_its_id_beyond(house: World) -> None:
+    await house.serve()
+    await house.operator.post("/v1/stop", {"now": True})
+    obligation = house.store.book.owed()[0].id
+    await house.operator.post(f"/v1/obligations/{obligation}/confirm", {"reference": "ticket 7"})
+    listed = []
+    for span in (timedelta(days=1), timedelta(milliseconds=1)):
+        house.clock.advance(span)
+        listed.append([found["id"] for found in (await house.operator.get("/v1/deployments"))["deployments"]])
+    assert listed == [["qwen-1"], []]
+    assert (await house.operator.get("/v1/deployments/qwen-1"))["deployments"][0]["phase"] == "stopped"
+
+
 async def test_an_owed_stop_tells_what_it_waits_for(house: World) -> None:
     await house.serve()
     house.clock.advance(timedelta(seconds=5))

@@ -69,6 +69,15 @@ def test_the_latest_end_of_a_slot_counts(order: int) -> None:
     assert slots.to_fill(2, [in_slot(0)], past, asked=False) == []
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_slot_of_each_model_has_its_last_end_and_of_two_at_one_instant_always_the_same(order: int) -> None:
+    one, other = ended(1, StopReason.IDLE), ended(1, StopReason.POD_EXITED)
+    other = replace(other, spec=spec(id=DeploymentId("qwen-2")))
+    elsewhere = replace(one, spec=spec(id=DeploymentId("gemma-1"), model="gemma"))
+    found = slots.latest_ends([one, other, elsewhere, ended(0, None), in_slot(2)][::order])
+    assert found == {("qwen", 1): other, ("gemma", 1): elsewhere, ("qwen", 0): ended(0, None)}
+
+
 def test_a_model_is_filled_when_each_slot_holds_something_that_is_not_stopped() -> None:
     assert slots.filled(2, [in_slot(0), in_slot(1, Phase.REQUESTED)])
     assert not slots.filled(2, [in_slot(0), in_slot(1, Phase.STOP_REQUIRED)])

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -227,6 +228,26 @@ step_names = st.one_of(st.sampled_from(USUAL), st.sampled_from(sorted(STEPS)))
 def test_whatever_was_done_the_book_is_what_a_new_process_reads(steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run_virtual(lambda: play(Path(folder), steps))
+
+
+ENDS = [("begin", 0, 0), ("accept", 0, 0), ("confirm", 0, 0)]  # in slot 0 of m0
+DAYS_PASS = [("alarm", 0, 40_000), ("alarm", 1, 40_000), ("alarm", 2, 40_000)]
+BESIDE = [("begin", 2, 0)]  # in slot 2 of m0
+AS_FOUND = [
+    *(("begin", number, 0) for number in range(5)),
+    *(("accept", 14, 0), ("confirm", 28, 0), ("begin", 0, 40_000), ("begin", 0, 40_000), ("begin", 0, 40_000)),
+]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [ENDS + BESIDE + DAYS_PASS, ENDS + DAYS_PASS + BESIDE, ENDS + DAYS_PASS, AS_FOUND],
+    ids=["another slot lived all the time", "lived again later", "never lived again", "as found"],
+)
+def test_the_last_end_of_a_slot_days_ago_is_in_the_book_as_in_the_one_of_a_new_process(
+    tmp_path: Path, steps: list[tuple[str, int, int]]
+) -> None:
+    run_virtual(lambda: play(tmp_path, steps))
 
 
 def test_an_obligation_ends_with_one_of_its_three_words() -> None:

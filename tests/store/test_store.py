@@ -19,10 +19,9 @@ from controller.core.deployment import CreateAnswer
 from controller.core.errors import Refusal, RefusalCode
 from controller.store import deployments
 from controller.store.errors import Stale, StoreTaken, StoreUnreadable, StoreUnwritable
-from controller.store.load import trimmed
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from tests.store.samples import HOLDER, POLICY, accept, declare, opened, proof, submit
+from tests.store.samples import HOLDER, POLICY, accept, declare, opened, proof
 from tests.support.clocks import NOON, HandClock
 from tests.support.stores import open_store
 
@@ -321,35 +320,7 @@ async def test_a_lead_over_everybody_s_time_is_inherited_only_while_something_is
         assert (store.now, store.clock.sound) == ((NOON, False) if owing else (clock.wall(), True))
 
 
-# Memory
-
-
-async def test_what_a_restart_would_not_read_is_forgotten_while_running(tmp_path: Path) -> None:
-    clock = HandClock()
-    async with opened(tmp_path, clock) as store:
-        record = await store.write(accept)
-        (duty,) = store.book.duties(record.id)
-        await store.write(lambda tx: deployments.discharge(tx, duty.id, proof("x")))
-        clock.move(timedelta(days=1, seconds=1))
-        await store.write(lambda tx: tx.next_epoch())
-        book = store.book
-        assert (book.records, book.creates, book.obligations, book.leases, book.reservations) == ({}, {}, {}, {}, {})
-        assert set(book.settled) == {record.key}
-        assert book == trimmed(book, clock.now())
-
-
-async def test_an_ended_deployment_is_shown_for_a_day(tmp_path: Path) -> None:
-    clock = HandClock()
-    async with opened(tmp_path, clock) as store:
-        planned = await store.write(submit)
-        await store.write(lambda tx: deployments.record_refused(tx, planned, REJECTED, detail="no stock"))
-        await store.write(lambda tx: deployments.cancel(tx, tx.record(planned.deployment)))
-    clock.move(timedelta(days=1))
-    async with opened(tmp_path, clock) as store:
-        assert planned.deployment in store.book.records
-    clock.move(timedelta(milliseconds=1))
-    async with opened(tmp_path, clock) as store:
-        assert store.book.records == {}
+# One daemon
 
 
 async def taken_over(tmp_path: Path, store: Store) -> Store:

@@ -250,6 +250,16 @@ async def test_a_slot_that_was_let_go_stays_empty_after_a_restart_days_later(ben
 
 
 @on_bench
+async def test_a_slot_that_was_let_go_stays_empty_while_another_serves_for_days(bench: Bench) -> None:
+    task = await two_slots(bench)
+    await end(bench, "qwen-2", StopReason.IDLE)
+    await bench.move(2 * 86400)
+    await bench.renew()
+    await passed(bench, task)
+    assert (bench.record(OLD).phase, creates(bench)) == (Phase.ACTIVE, 2)
+
+
+@on_bench
 async def test_a_lost_slot_is_filled_within_the_starts_that_are_allowed(bench: Bench) -> None:
     bench.policy = replace(bench.policy, starts_per_hour=2)
     task = await two_slots(bench)
