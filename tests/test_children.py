@@ -27,6 +27,10 @@ LEAVING = (
 )
 
 
+def test_beside_other_workers_tests_of_processes_run_in_one_group(request: pytest.FixtureRequest) -> None:
+    assert request.node.nodeid.endswith("@process") == hasattr(request.config, "workerinput")
+
+
 class Said:
     """What the children said, line by line."""
 
