@@ -4,6 +4,7 @@
 emulator over a socket, as it would to Runpod, and is told the address in the way its own documentation says.
 """
 
+import fcntl
 import json
 import os
 import subprocess
@@ -31,14 +32,15 @@ _HANDSHAKE: Final = {
 }
 
 
-@cache
 def bring() -> None:
-    """Install what is not there yet."""
+    """Install what is not there yet. One at a time: two workers may ask at once, and each would remove the other's."""
     kept = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     words = ["make", "--no-print-directory", "outside", f"PYTHON={sys.executable}"]
-    done = subprocess.run(
-        words, cwd=ROOT, env=kept, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    with PLACE.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            words, cwd=ROOT, env=kept, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -55,7 +57,6 @@ def _surroundings(provider: str, folder: Path) -> dict[str, str]:
 
 async def run_python(script: str, *, provider: str, folder: Path) -> Any:
     """What a script prints as JSON, run where PyPI's `runpod` is installed."""
-    bring()
     with anyio.fail_after(60):
         done = await anyio.run_process(
             [str(PYTHON), "-c", script],
@@ -107,7 +108,6 @@ class ToolServer:
 @asynccontextmanager
 async def mcp_server(*, provider: str, folder: Path) -> AsyncIterator[ToolServer]:
     """npm's `@runpod/mcp-server`, past its handshake."""
-    bring()
     with (folder / "mcp-server.log").open("wb") as log:
         process = await anyio.open_process(
             [_node(), str(MCP_SERVER)],
