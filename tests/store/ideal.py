@@ -84,6 +84,9 @@ class Place:
     rate: int | None = None
     begun_at: datetime | None = None
     spent: int | None = None
+    replaces: str | None = None
+    restart_asked: bool = False
+    proven: bool = False
 
     def move(self, to: str) -> None:
         require(to in MAY_FOLLOW[self.phase])
@@ -138,15 +141,15 @@ class Ideal:
 
     def declare(
         self, name: str, model: str, slot: int, *, ceiling: int, holder: str, now: datetime, clock_back: bool,
-        ids: tuple[str, str] | None,
+        ids: tuple[str, str] | None, replaces: str | None = None,
     ) -> None:  # fmt: skip
         require(not clock_back)
-        living = [self.places[other] for other in self.live()]
-        require(all((place.model, place.slot) != (model, slot) for place in living))
-        require(len(living) < self.most)
+        there = [other for other in self.live() if (self.places[other].model, self.places[other].slot) == (model, slot)]
+        require(there == [] if replaces is None else there == [replaces] and self.places[replaces].phase == "active")
+        require(len(self.live()) < self.most)
         day, held = now.date().isoformat(), cost(ceiling, min(LIFETIME, midnight(now) - now))
         require(self.exposure(day) + held <= self.usd_per_day)
-        self.places[name] = Place(model=model, slot=slot, day=day, held=held, ceiling=ceiling)
+        self.places[name] = Place(model=model, slot=slot, day=day, held=held, ceiling=ceiling, replaces=replaces)
         self.leases[name] = (holder, now + LEASE)
         self._plan(name, ids)
 
@@ -246,6 +249,28 @@ class Ideal:
     def ready(self, name: str) -> None:
         require(self.places[name].phase == "requested")
         self.places[name].move("active")
+
+    # Making way
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """What is to make way, with what comes in its place."""
+        live = self.live()
+        return [(str(self.places[new].replaces), new) for new in live if self.places[new].replaces in live]
+
+    def restart_wished(self, names: list[str]) -> None:
+        """What comes in somebody's place is what was wished for, and is not asked to make way itself."""
+        coming = {new for _, new in self.pairs()}
+        for name in names:
+            place = self.places[name]
+            place.restart_asked = place.restart_asked or (place.phase == "active" and name not in coming)
+
+    def answered_somebody(self, name: str) -> None:
+        place = self.places[name]
+        place.proven = place.proven or (place.phase == "active" and place.replaces is not None)
+
+    def make_way(self, name: str, *, decided_on_what_is: bool) -> None:
+        require(decided_on_what_is)
+        self.require_stop(name, "replaced")
 
     # Stopping
 

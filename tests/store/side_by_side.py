@@ -196,6 +196,8 @@ class SideBySide(RuleBasedStateMachine):
             place = ideal.places[name]
             found = record.key and record.key.incarnation
             assert (record.phase.value, record.reason, found) == (place.phase, place.reason, place.key), name
+            wished, proven = record.restart_asked_at is not None, record.proven_at is not None
+            assert (record.replaces, wished, proven) == (place.replaces, place.restart_asked, place.proven), name
         assert {duty.id for duty in book.obligations.values() if duty.open} == set(ideal.open())
         for obligation, duty in book.obligations.items():
             owed = ideal.owed[obligation]

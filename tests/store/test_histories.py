@@ -14,7 +14,7 @@ from controller.core.deployment import CreateAnswer, ProvisionedDeployment, Seen
 from controller.core.evidence import Evidence, EvidenceKind, StopReason
 from controller.core.identity import DeploymentId, ObligationId, RequestId
 from controller.core.obligation import StopAnswer
-from controller.store import deployments, duties, holds
+from controller.store import deployments, duties, holds, replacing
 from controller.store.deployments import Declaration, Planned
 from tests.core.samples import key, resource, spec, wish
 from tests.store.ideal import Ideal
@@ -36,16 +36,22 @@ class Histories(SideBySide):
         model=st.sampled_from(["a", "b"]), slot=st.integers(0, 1), usd=st.sampled_from(["1", "1", "3"]), holder=holders
     )
     def declare(self, model: str, slot: int, usd: str, holder: str) -> None:
+        self.wish_for(model, slot, usd, holder)
+
+    def wish_for(self, model: str, slot: int, usd: str, holder: str, *, replaces: str | None = None) -> None:
         self.declared += 1
         name = DeploymentId(f"{model}-{self.declared}")
-        asked = wish(spec=spec(id=name, model=model), slot=slot)
+        old = None if replaces is None else DeploymentId(replaces)
+        asked = wish(spec=spec(id=name, model=model), slot=slot, replaces=old)
         declaration = Declaration(wish=asked, offer="L40S", ceiling=Decimal(usd), holder=holder)
         back, now = self.clock_back(), self.now
 
         def expect(ideal: Ideal, planned: Planned | None) -> None:
             ids = None if planned is None else (planned.create.request, planned.duty.id)
             ceiling = int(usd) * 1_000_000
-            ideal.declare(name, model, slot, ceiling=ceiling, holder=holder, now=now, clock_back=back, ids=ids)
+            ideal.declare(
+                name, model, slot, ceiling=ceiling, holder=holder, now=now, clock_back=back, ids=ids, replaces=replaces
+            )
 
         self.both(lambda tx: deployments.declare(tx, declaration, policy=POLICY), expect)
 
@@ -150,10 +156,13 @@ class Histories(SideBySide):
     @rule(n=numbers)
     def is_ready(self, n: int) -> None:
         if name := self.pick(self.ideal.live(), n):
-            self.both(
-                lambda tx: deployments.record_ready(tx, tx.record(DeploymentId(name))),
-                lambda ideal, _: ideal.ready(name),
-            )
+            self.becomes_ready(name)
+
+    def becomes_ready(self, name: str) -> None:
+        self.both(
+            lambda tx: deployments.record_ready(tx, tx.record(DeploymentId(name))),
+            lambda ideal, _: ideal.ready(name),
+        )
 
     @rule(n=numbers)
     def is_seen(self, n: int) -> None:
@@ -163,6 +172,70 @@ class Histories(SideBySide):
             look = ProvisionedDeployment.observed(seen, ready=True, served_model=None, observed_at=self.now)
             self.both(
                 lambda tx: deployments.record_observed(tx, tx.record(DeploymentId(name)), look), lambda ideal, _: None
+            )
+
+    # Making way
+
+    @rule(n=numbers, usd=st.sampled_from(["1", "1", "3"]), holder=holders, elsewhere=mostly_not)
+    def declare_a_successor(self, n: int, usd: str, holder: str, elsewhere: bool) -> None:
+        if old := self.pick(self.active() if n % 4 else self.ideal.places, n):
+            place = self.ideal.places[old]
+            self.wish_for(place.model, 1 - place.slot if elsewhere else place.slot, usd, holder, replaces=old)
+
+    def active(self) -> list[str]:
+        return [name for name in self.ideal.live() if self.ideal.places[name].phase == "active"]
+
+    @rule(model=st.sampled_from("ab"), slot=st.integers(0, 1), n=numbers, old=keys, new=keys)
+    def one_serves_and_its_successor_comes(self, model: str, slot: int, n: int, old: str, new: str) -> None:
+        """The ordinary way, as far as the books let it go, with what must not be done tried before each step."""
+        self.a_machine_is_made(model, slot, 1, old)
+        for name in [name for name in self.ideal.live() if self.ideal.places[name].phase == "requested"]:
+            self.wish_for(self.ideal.places[name].model, self.ideal.places[name].slot, "1", self.holder, replaces=name)
+            self.becomes_ready(name)
+        before = set(self.ideal.calls)
+        self.declare_a_successor(1 + 4 * n, "1", self.holder, elsewhere=False)
+        for request in set(self.ideal.calls) - before:
+            self.call_leaves(request, self.holder)
+            if self.ideal.calls[request].marked_at is not None:
+                self.machine_is_told(request, new, foreign=False, wrong=False)
+        for former, name in self.ideal.pairs():
+            self.wish_for(self.ideal.places[former].model, slot, "1", self.holder, replaces=former)
+            if self.ideal.places[name].phase == "requested" and n % 2:
+                self.becomes_ready(name)
+        self.operator_wants_others(True, n)
+        self.answers_somebody(1 + 4 * n, former=True)
+        self.makes_way(n, changed=True)
+
+    @rule(everything=st.booleans(), n=numbers)
+    def operator_wants_others(self, everything: bool, n: int) -> None:
+        names = sorted(self.ideal.places) if everything else [self.pick(self.ideal.places, n)]
+        if self.ideal.places:
+            self.both(
+                lambda tx: replacing.ask_restart(tx, map(DeploymentId, names)),
+                lambda ideal, _: ideal.restart_wished(names),
+            )
+
+    @rule(n=numbers, former=mostly_not)
+    def answers_somebody(self, n: int, former: bool) -> None:
+        successors = [new for _, new in self.ideal.pairs()]
+        if name := self.pick(successors if n % 4 else self.ideal.live(), n):
+            epoch = self.store.book.records[DeploymentId(name)].epoch - int(former)
+            self.both(
+                lambda tx: replacing.note_proven(tx, DeploymentId(name), epoch=epoch),
+                lambda ideal, _: None if former else ideal.answered_somebody(name),
+            )
+
+    @rule(n=numbers, changed=mostly_not)
+    def makes_way(self, n: int, changed: bool) -> None:
+        """`changed`: something was written of the successor since this was decided."""
+        pairs = dict(self.ideal.pairs())
+        if old := self.pick(pairs, n):
+            book, until = self.store.book, self.now
+            gone, coming = book.records[DeploymentId(old)], book.records[DeploymentId(pairs[old])]
+            coming = replace(coming, version=coming.version - int(changed))
+            self.both(
+                lambda tx: replacing.retire(tx, gone, coming, drain_until=until),
+                lambda ideal, _: ideal.make_way(old, decided_on_what_is=not changed),
             )
 
     # Stopping
