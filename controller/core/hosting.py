@@ -148,9 +148,11 @@ def lost(record: Record, *, submitted_at: datetime, reason: StopReason = StopRea
     )
 
 
-def cancelled(record: Record, *, now: datetime) -> Record:
-    """Nothing exists and nothing is tried any more: only from declared (HC-15)."""
-    return replace(record, phase=advance(record.phase, Phase.CANCELLED), started_at=None, ended_at=now)
+def cancelled(record: Record, *, now: datetime, reason: StopReason | None = None) -> Record:
+    """Nothing exists and nothing is tried any more: only from declared (HC-15). `reason`: whose wish that is; a slot
+    that was let go is not filled again by itself."""
+    kept = reason or record.reason
+    return replace(record, phase=advance(record.phase, Phase.CANCELLED), started_at=None, ended_at=now, reason=kept)
 
 
 def adopted(record: Record, resource: SeenResource, owner: Owner) -> Record:

@@ -213,15 +213,15 @@ def void(tx: Tx, duty: Obligation, *, why: str) -> None:
     tx.line("obligation.void", **of_duty(ended), detail={"text": why})
 
 
-def cancel(tx: Tx, record: Record) -> Record:
-    """No offer is left, or the start is over: nothing exists and nothing is held. Refuses while a create may have
-    made something."""
+def cancel(tx: Tx, record: Record, *, reason: StopReason | None = None) -> Record:
+    """No offer is left, or the start is over, or `reason` asks for its end: nothing exists and nothing is held. Refuses
+    while a create may have made something."""
     if any(hosting.unsettled(create) for create in creates_of(tx, record.id)):
         raise Refusal(RefusalCode.WRONG_PHASE)
     for duty in tx.book.duties(record.id):
         void(tx, duty, why="never sent")
     before = tx.record(record.id)
-    stored = tx.put_record(hosting.cancelled(before, now=tx.now))
+    stored = tx.put_record(hosting.cancelled(before, now=tx.now, reason=reason))
     phase_moved(tx, before, stored)
     ledger.cancel(tx, record.id)
     _give_lease_back(tx, record.id)

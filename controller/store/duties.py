@@ -176,7 +176,7 @@ def require_stop_of(tx: Tx, record: Record, reason: StopReason, *, now_at_once: 
         if any(hosting.unsettled(create) for create in deployments.creates_of(tx, record.id)):
             deployments.owe_what_comes(tx, current, reason)
             return current
-        return deployments.cancel(tx, current)
+        return deployments.cancel(tx, current, reason=reason)
     # What never served has no open requests to wait for; a drain that runs goes on.
     served = current.phase is Phase.ACTIVE or current.drain_until is not None
     drain_until = tx.now + policy.drain_limit if served and not now_at_once else None

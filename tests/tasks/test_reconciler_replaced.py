@@ -260,6 +260,25 @@ async def test_a_slot_that_was_let_go_stays_empty_while_another_serves_for_days(
 
 
 @on_bench
+async def test_a_start_that_an_operator_stopped_before_anything_was_sent_is_not_begun_again(bench: Bench) -> None:
+    """While another slot serves, an empty one that was never let go is filled by itself."""
+    task = await two_slots(bench)
+    await end(bench, "qwen-2", StopReason.POD_EXITED)
+    planned, policy = await bench.plan("qwen-3", slot=1), bench.policy
+    await bench.store.write(
+        lambda tx: duties.require_stop_of(
+            tx, planned.record, StopReason.OPERATOR_REQUEST, now_at_once=True, policy=policy
+        )
+    )
+    await passed(bench, task)
+    assert (bench.record("qwen-3").phase, bench.record("qwen-3").reason) == (
+        Phase.CANCELLED,
+        StopReason.OPERATOR_REQUEST,
+    )
+    assert creates(bench) == 2
+
+
+@on_bench
 async def test_a_lost_slot_is_filled_within_the_starts_that_are_allowed(bench: Bench) -> None:
     bench.policy = replace(bench.policy, starts_per_hour=2)
     task = await two_slots(bench)
