@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 OUTSIDE := $(VENV)/outside
 ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+unexport PYTHONDONTWRITEBYTECODE  # every child that a test starts would compile the whole package anew
 
 APT_LINE := sudo apt install python3 python3-venv
 
