@@ -23,7 +23,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that start real processes and wait real seconds run one after another, beside all others.
+    """Tests that start real processes and wait real seconds run one after another, beside all others. Those with the
+    programs of others, and those of the simulation, wait for nothing in our own daemons: each have a row of their own.
 
     The group stands behind the name, where `--dist loadgroup` reads it. Its own mark is without effect: what
     pytest-xdist 3.8 writes the group to, pytest 9.2 does not read.
@@ -32,7 +33,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for item in items:
         if item.get_closest_marker("process") is not None:
-            item._id = coerce_node_id(f"{item.nodeid}@process")
+            group = next((row for row in ("outside", "simulation") if row in item.path.parts), "process")
+            item._id = coerce_node_id(f"{item.nodeid}@{group}")
 
 
 @pytest.fixture(autouse=True)
