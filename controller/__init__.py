@@ -24,6 +24,9 @@ The life of a machine, and the file that rules each step:
 
 * may it start, and what may it cost            core.start, core.policy, core.spend, core.backoff
 * would it fit, before anything is asked        core.layers, core.architecture, core.sizing, for `config check` alone
+* what to ask for; what came of it, at what cost
+                                                core.offer, core.shortage; core.provenance, core.costs
+* how many, in whose place, and at which hours  core.slots, core.replacement, store.replacing; core.schedule
 * may this command be obeyed                    core.hosting, inside the transactions of store.deployments, store.duties
 * what has to change now                        core.reconcile, tasks.reconciler
 * who may act on it now                         core.lease (epochs), tasks.lease_keeper
@@ -38,6 +41,9 @@ The life of a machine, and the file that rules each step:
 * are we blind                                  tasks.account_guard (whose account), tasks.lookout (no listing)
 * is it serving                                 core.readiness
 * is it unused, looping, nobody's               core.idle, core.crash_loop, core.orphans and the task of each
+* what does its server count, does it hang      core.runtime; core.hang, tasks.hang_detector
+* what does its log say                         core.machine_log, core.diagnosis, tasks.log_watcher
+* does it bill on after its end                 core.billing, tasks.billing_watcher
 * which phase follows which                     core.lifecycle, one table
 * what is owed, and what ends the debt          core.obligation, core.evidence, tasks.obligation_settler
 * what was written down, for whom to read       tasks.evidence_writer (the evidence file), tasks.ledger_keeper (money)
