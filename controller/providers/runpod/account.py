@@ -8,7 +8,7 @@ first when the time is over: what was asked of us is fewer calls, and a listing 
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Protocol
@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from controller import __version__
 from controller.clock import Clock
 from controller.providers.errors import HeldBack
-from controller.providers.runpod.wire import instant_of, said_at
+from controller.providers.runpod.wire import instant_of, problem_in, said_at
 from controller.transport import Answer, AsyncTransport, CallLimits, Http, Sip
 
 API_URL: Final = "https://api.runpod.io/v2"
@@ -82,6 +82,11 @@ class Account:
         answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
         self._listen(kind, answer, sent_at)
         return answer
+
+    def words(self, answer: Answer, *, secrets: Iterable[str] = ()) -> str:
+        """What was answered, for people: the number, and the provider's words if they are a well-formed refusal."""
+        problem = problem_in(answer.code, answer.headers, answer.body)
+        return self.http.redacted(f"HTTP {answer.code}" + (f": {problem.detail}" if problem else ""), secrets=secrets)
 
     def note_lock(self, pod_id: str, locked: bool | None) -> None:
         if locked:

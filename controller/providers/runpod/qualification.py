@@ -14,9 +14,9 @@ from controller.providers.inspecting import Failed
 from controller.providers.qualifying import Echo, Inside
 from controller.providers.runpod import wire
 from controller.providers.runpod.account import Account, Kind
-from controller.providers.runpod.adapter import resource_path
 from controller.providers.runpod.document import document
 from controller.providers.runpod.inspection import failed, odd, unanswered
+from controller.providers.runpod.paths import resource_path
 from controller.transport import Answer, TransportError
 
 KEY_VARIABLES: Final = frozenset({"VLLM_API_KEY", "LLAMA_API_KEY"})
