@@ -89,7 +89,7 @@ async def test_the_queue_is_asked_every_five_minutes_and_for_a_while_after_a_cre
 async def test_a_stop_of_what_waits_is_its_cancellation() -> None:
     script = Scripted(answer(204), problem(404), problem(409))
     outcomes = [await script.writing.stop(KEY) for _ in range(3)]
-    kinds = (StopAccepted, StopNotFound, StopRefused)
+    kinds: tuple[type[object], ...] = (StopAccepted, StopNotFound, StopRefused)
     assert all(isinstance(outcome, kind) for outcome, kind in zip(outcomes, kinds, strict=True))
     assert {(request.method, request.url.path) for request in script.requests} == {("DELETE", "/v2/queued-pods/q1w2e3")}
 
