@@ -14,6 +14,8 @@ from controller.core.evidence import StopReason
 
 WATCHED: Final = timedelta(seconds=60)
 """A start was measured if its last answer of "not yet" came so shortly before the first good one."""
+PROOF_STANDS: Final = timedelta(minutes=10)
+"""So long a server that goes on serving need not show again whom it turns away, and by which names it serves."""
 
 
 class Verdict(StrEnum):
@@ -54,6 +56,13 @@ def assess(verdict: Verdict, served: tuple[str, ...] | None, *, expected: str) -
     if served is not None and expected not in served:
         return Assessment(ready=False, stop=StopReason.SERVED_MODEL_MISMATCH)
     return Assessment(ready=True)
+
+
+def proof_stands(proven_at: datetime | None, *, container_at: datetime | None, now: datetime) -> bool:
+    """Was the whole of it shown lately, by the container that runs now?"""
+    if proven_at is None or (container_at is not None and container_at > proven_at):
+        return False
+    return proven_at <= now < proven_at + PROOF_STANDS
 
 
 def cold_start(*, started_at: datetime, awaited_at: datetime | None, ready_at: datetime) -> timedelta | None:

@@ -36,6 +36,8 @@ class Probed:
     """What its server then counted about itself."""
     version: str | None = None
     """Of the server, where the image does not say it."""
+    proven_at: datetime | None = None
+    """When it last showed all that readiness asks for, and not only that it serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,13 +23,12 @@ from controller.core.inventory import Absences, Listing, Present, Unreadable, fo
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
-from controller.core.runtime import Runtime
-from controller.core.runtime import follow as follow_scrapes
 from controller.core.shortage import Shortage
-from controller.core.view import Probed, View
+from controller.core.view import View
 from controller.providers.reading import Reading
 from controller.store.store import Store
 from controller.supervision import Cell, Looks
+from controller.tasks.probing import probed, proof_holds
 from controller.upstreams.probe import Probe, ProbeTarget
 
 CALLS_AT_ONCE: Final = 8
@@ -227,15 +226,15 @@ class Observer:
         ]
 
     def _probe_due(self, record: Record) -> datetime:
-        probed = self._view.value.probes.get(record.id)
-        if probed is None:
+        latest = self._view.value.probes.get(record.id)
+        if latest is None:
             return AT_ONCE
-        healthy = record.phase is Phase.ACTIVE and probed.verdict is Verdict.READY
+        healthy = record.phase is Phase.ACTIVE and latest.verdict is Verdict.READY
         policy = self._rules.policy
-        return probed.at + (policy.listing_steady if healthy else min(PROBE_STARTING, policy.listing_fast))
+        return latest.at + (policy.listing_steady if healthy else min(PROBE_STARTING, policy.listing_fast))
 
     async def _probe(self, record: Record, seen: SeenResource) -> None:
-        watched = self._rules.watched[record.model]
+        watched, former = self._rules.watched[record.model], self._view.value.probes.get(record.id)
         if seen.endpoint is None:
             return
         probe = await self._prober.probe(
@@ -245,26 +244,14 @@ class Observer:
                 secret_reference=watched.secret_reference,
                 credential=watched.credential,
                 ask_version=watched.ask_version,
+                proven=proof_holds(former, seen, now=self._clock.now()),
             )
         )
         if probe.verdict is not Verdict.READY and record.phase is Phase.ACTIVE:
             self._fast_until = self._clock.now() + self._rules.policy.listing_fast_for
         live = {held.id for held in self._store.book.live()}
-        kept = {known: probed for known, probed in self._view.value.probes.items() if known in live}
-        former = kept.get(record.id)
-        awaited_at = None if former is None else former.awaited_at
-        if probe.answered and probe.verdict is not Verdict.READY:
-            awaited_at = probe.observed_at
-        probed = Probed(
-            verdict=probe.verdict,
-            served=probe.served,
-            detail=probe.detail,
-            at=probe.observed_at,
-            awaited_at=awaited_at,
-            runtime=_runtime(former, probe),
-            version=probe.version,
-        )
-        self._publish(probes={**kept, record.id: probed})
+        kept = {known: at_hand for known, at_hand in self._view.value.probes.items() if known in live}
+        self._publish(probes={**kept, record.id: probed(former, probe)})
 
     # Logs
 
@@ -354,12 +341,6 @@ class Observer:
 
     def _publish(self, **changed: Any) -> None:
         self._view.publish(replace(self._view.value, **changed))
-
-
-def _runtime(former: Probed | None, probe: Probe) -> Runtime | None:
-    if probe.scrape is None:
-        return None
-    return follow_scrapes(None if former is None else former.runtime, probe.scrape, at=probe.observed_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

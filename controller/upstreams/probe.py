@@ -51,6 +51,8 @@ class ProbeTarget:
     """The server's key, if the operator lets us hold it."""
     ask_version: bool = False
     """Its image does not say which vLLM it holds."""
+    proven: bool = False
+    """It showed all of it lately: that it serves and counts is enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,8 @@ class Probe:
     """What it counts about itself; None: it did not tell, or is not ready."""
     version: str | None = None
     """Of vLLM, where it was asked for and told."""
+    whole: bool = True
+    """Was all of it asked for? Else neither names nor version are told."""
 
 
 def open_prober(
@@ -85,10 +89,15 @@ class HttpProber:
 
     async def probe(self, target: ProbeTarget) -> Probe:
         """Never raises for what the server does; each call has its own limit."""
-        answered, served, scrape, version = True, None, None, None
+        answered, served, scrape, version, whole = True, None, None, None, True
         try:
-            served, scrape = await self._serves(target)
-            version = await self._version(target) if target.ask_version else None
+            await self._healthy(_root(target))
+            if target.proven:
+                scrape = await self._numbers(_root(target), target)
+                whole = scrape is None or not scrape.known
+            if whole:
+                served, scrape = await self._serves(target)
+                version = await self._version(target) if target.ask_version else None
             verdict, detail = Verdict.READY, "serves"
         except _Ended as ended:
             verdict, detail = ended.verdict, ended.detail
@@ -103,6 +112,7 @@ class HttpProber:
             answered=answered,
             scrape=scrape if scrape is not None and scrape.known else None,
             version=version,
+            whole=whole,
         )
 
     async def aclose(self) -> None:
@@ -111,7 +121,6 @@ class HttpProber:
     async def _serves(self, target: ProbeTarget) -> tuple[tuple[str, ...] | None, Scrape | None]:
         """The names it serves by, and its own numbers. Raises _Ended with the first thing that is not as it must be."""
         root = _root(target)
-        await self._healthy(root)
         guarded = await self._guarded(root, target.server)
         if target.secret_reference is not None:
             answer = await self._get(guarded, bearer=target.secret_reference)

@@ -1,9 +1,11 @@
 """Are clients sent only to a server that our own probe found fit?"""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from controller.core.evidence import StopReason
-from controller.core.readiness import Assessment, Verdict, assess
+from controller.core.readiness import Assessment, Verdict, assess, proof_stands
 
 NAME = "Qwen/Qwen3-8B"
 
@@ -37,3 +39,25 @@ def test_a_list_without_our_name_must_not_serve(served: tuple[str, ...]) -> None
 @pytest.mark.parametrize("verdict", [Verdict.NOT_READY, Verdict.UNREACHABLE, Verdict.PROXY_REFUSED])
 def test_names_of_a_server_that_is_not_ready_mean_nothing(verdict: Verdict) -> None:
     assert assess(verdict, ("other",), expected=NAME) == TABLE[verdict]
+
+
+PROVEN_AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("proven_s", "container_s", "now_s", "stands"),
+    [
+        (None, None, 0, False),
+        (0, None, 0, True),
+        (0, None, 599.999, True),
+        (0, None, 600, False),
+        (0, None, -1, False),
+        (0, 0, 1, True),
+        (0, 0.001, 1, False),
+    ],
+)
+def test_a_proof_stands_for_ten_minutes_and_for_the_container_that_gave_it(
+    proven_s: float | None, container_s: float | None, now_s: float, stands: bool
+) -> None:
+    proven, container = (None if s is None else PROVEN_AT + timedelta(seconds=s) for s in (proven_s, container_s))
+    assert proof_stands(proven, container_at=container, now=PROVEN_AT + timedelta(seconds=now_s)) is stands

@@ -10,7 +10,7 @@ from controller.core.deployment import ProviderState
 from controller.core.evidence import StopReason
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing, NotFound, Present
-from controller.providers.writing import StopAccepted, StopNotFound, StopRefused
+from controller.providers.writing import CreateUnknown, StopAccepted, StopNotFound, StopRefused
 from tests.support.runpod_samples import NAME, ORDER, REQUEST, page, pod
 from tests.support.scripted_runpod import Scripted, answer, problem
 
@@ -70,7 +70,7 @@ async def test_while_something_of_ours_waits_a_listing_without_the_queue_is_not_
     assert [(await script.reading.list_resources()).complete for _ in range(3)] == [True, False, True]
 
 
-async def test_the_queue_is_asked_every_five_minutes_and_for_a_while_after_a_create_in_each_listing() -> None:
+async def test_the_queue_is_asked_every_five_minutes_and_for_a_while_after_a_lost_create_in_each_listing() -> None:
     script, asked = Scripted(PODS), []
 
     async def after(minutes: float) -> None:
@@ -84,6 +84,21 @@ async def test_the_queue_is_asked_every_five_minutes_and_for_a_while_after_a_cre
     for minutes in (1, 13.9, 0.1, 4.8, 0.1):
         await after(minutes)
     assert asked == [1, 1, 2, 2, 3, 4, 4, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [(answer(201, pod()), True), (problem(402), True), (answer(202, {}), False), (httpx.ReadTimeout("silent"), False)],
+    ids=["made", "refused", "accepted", "lost"],
+)
+async def test_a_create_of_which_is_known_what_it_made_is_not_looked_for_in_the_queue(said: Any, known: bool) -> None:
+    script = Scripted(PODS, said, PODS)
+    await script.reading.list_resources()
+    outcome = await script.writing.create(ORDER)
+    assert isinstance(outcome, CreateUnknown) is not known
+    script.clock.advance(timedelta(minutes=1))
+    await script.reading.list_resources()
+    assert len(script.queue_requests) == (1 if known else 2)
 
 
 async def test_a_stop_of_what_waits_is_its_cancellation() -> None:

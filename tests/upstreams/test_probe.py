@@ -53,6 +53,7 @@ class Upstream:
         reference: str | None = REFERENCE,
         server: Server = "vllm",
         ask_version: bool = False,
+        proven: bool = False,
     ) -> Probe:
         prober = open_prober(clock=HandClock(), transport=httpx.MockTransport(self))
         return await prober.probe(
@@ -62,6 +63,7 @@ class Upstream:
                 secret_reference=reference,
                 credential=credential,
                 ask_version=ask_version,
+                proven=proven,
             )
         )
 
@@ -85,6 +87,27 @@ async def test_with_a_credential_every_served_name_is_known() -> None:
 async def test_a_name_that_is_not_told_is_unknown_and_does_not_block(reply: httpx.Response) -> None:
     probe = await Upstream(on("/metrics", reply)).probed()
     assert (probe.verdict, probe.served) == (Verdict.READY, None)
+
+
+async def test_what_was_proven_lately_is_asked_only_whether_it_serves_and_counts() -> None:
+    upstream = Upstream()
+    probe = await upstream.probed(credential=KEY, ask_version=True, proven=True)
+    assert (probe.verdict, probe.served, probe.version, probe.whole) == (Verdict.READY, None, None, False)
+    assert probe.scrape == Scrape(running=0.0)
+    assert [request.url.path for request in upstream.requests] == ["/health", "/metrics"]
+
+
+@pytest.mark.parametrize("reply", [httpx.Response(404), httpx.Response(200, text="nothing"), PAGE])
+async def test_what_does_not_tell_its_numbers_shows_all_of_it_each_time(reply: httpx.Response) -> None:
+    upstream = Upstream(on("/metrics", reply))
+    probe = await upstream.probed(proven=True)
+    assert (probe.verdict, probe.whole) == (Verdict.READY, True)
+    assert [request.url.path for request in upstream.requests].count("/v1/models") == 2
+
+
+async def test_what_was_proven_lately_and_does_not_serve_now_is_not_ready() -> None:
+    upstream = Upstream(on("/health", httpx.Response(503)))
+    assert (await upstream.probed(proven=True)).verdict is Verdict.NOT_READY
 
 
 @pytest.mark.parametrize("code", [404, 502, 503, 500, 401, 301, 204])

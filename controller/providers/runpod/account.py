@@ -70,15 +70,13 @@ class Account:
         self._pace = Pace(clock)
         self.locked: set[str] = set()
         """Ids of pods that the latest look at them showed as locked."""
-        self.created_at: timedelta | None = None
-        """When the last create left, in boot time."""
+        self.doubted_at: timedelta | None = None
+        """When it last stayed open what a create had made, in boot time."""
 
     async def call(self, kind: Kind, method: str, path: str, *, body: bytes | None = None) -> Answer:
         """One attempt. Raises HeldBack (nothing sent), NotSent or OutcomeUnknown."""
         self._pace.enter(kind)
         sent_at = self.clock.boot()
-        if kind is Kind.CREATE:
-            self.created_at = sent_at
         answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
         self._listen(kind, answer, sent_at)
         return answer

@@ -141,6 +141,12 @@ class RunpodWriting:
         self._models = models
 
     async def create(self, order: Order) -> CreateOutcome:
+        outcome = await self._create(order)
+        if isinstance(outcome, CreateUnknown):
+            self._account.doubted_at = self._clock.boot()
+        return outcome
+
+    async def _create(self, order: Order) -> CreateOutcome:
         try:
             model = declared(order.spec, self._models.get(order.spec.model))
             body = self._body(order, model)

@@ -124,8 +124,8 @@ class ListingReader:
 
 
 class _Queue:
-    """When is the queue worth a call? After a create, while something of ours waits in it or it could not be read, and
-    else now and then."""
+    """When is the queue worth a call? After a create of which nobody knows what it made, while something of ours waits
+    in it or it could not be read, and else now and then."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -134,10 +134,10 @@ class _Queue:
         self.holds_ours = False
 
     def due(self) -> bool:
-        now, created_at = self._account.clock.boot(), self._account.created_at
+        now, doubted_at = self._account.clock.boot(), self._account.doubted_at
         if self._looked_at is None or self.holds_ours or not self._readable:
             return True
-        if created_at is not None and now < created_at + queue.AFTER_A_CREATE:
+        if doubted_at is not None and now < doubted_at + queue.AFTER_A_LOST_CREATE:
             return True
         return now >= self._looked_at + queue.LOOKED_AT_EVERY
 

@@ -25,7 +25,7 @@ WAITING: Final = "QUEUED"
 OVER: Final = frozenset({"DEPLOYED", "FAILED", "EXPIRED", "CANCELLED"})
 
 LOOKED_AT_EVERY: Final = timedelta(minutes=5)
-AFTER_A_CREATE: Final = timedelta(minutes=15)
+AFTER_A_LOST_CREATE: Final = timedelta(minutes=15)
 """So long every listing looks at the queue; it is one call more."""
 
 
