@@ -28,8 +28,8 @@ from controller.core.view import View
 from controller.providers.reading import Reading
 from controller.store.store import Store
 from controller.supervision import Cell, Looks
-from controller.tasks.probing import probed, proof_holds
 from controller.upstreams.probe import Probe, ProbeTarget
+from controller.upstreams.proof import probed, proof_holds
 
 CALLS_AT_ONCE: Final = 8
 PROBE_STARTING: Final = timedelta(seconds=5)

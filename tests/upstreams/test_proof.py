@@ -10,8 +10,8 @@ from controller.core.identity import ResourceKey, Tags
 from controller.core.readiness import Verdict
 from controller.core.runtime import Scrape
 from controller.core.view import Probed
-from controller.tasks.probing import probed, proof_holds
 from controller.upstreams.probe import Probe
+from controller.upstreams.proof import probed, proof_holds
 
 T0 = datetime(2026, 11, 29, 12, tzinfo=UTC)
 BOOTED = datetime(2026, 11, 29, 11, tzinfo=UTC)
