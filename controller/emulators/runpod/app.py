@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from email.utils import formatdate
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -33,14 +33,12 @@ from controller.emulators.exchange import (
 from controller.emulators.runpod import api, proxy
 from controller.emulators.runpod.api_call import Ask
 from controller.emulators.runpod.echoing import Echoing
-from controller.emulators.runpod.emulator import WINDOWS, Call, Emulator
+from controller.emulators.runpod.emulator import Call, Emulator
 from controller.emulators.runpod.faults import Deed
 from controller.emulators.runpod.graphql import answer_graphql
 from controller.emulators.runpod.logs import LOGS_PATH, stream_logs
 from controller.emulators.runpod.spoiling import spoil
 from controller.emulators.runpod.surface import PREFIX, control_answer
-
-_QUOTAS: Final = {"minute": 1000, "hour": 30_000, "day": 500_000}
 
 
 def build_app(emulator: Emulator) -> App:
@@ -91,7 +89,11 @@ async def _answer(emulator: Emulator, request: Request, send: Send, deed: Deed |
     call = emulator.open_call(request, now)
     request_id = f"req_{emulator.new_id()}"
     exchange = ToClient(send, extra=lambda: _api_headers(emulator, request_id))
+    over = None if deed is not None else emulator.counted.used_up(emulator.settings.quotas, now)
     try:
+        if over is not None:
+            await give(exchange, _too_many(*over))
+            return
         await _api(emulator, request, call, deed, _told(emulator, request, exchange))
     finally:
         call.status = exchange.status
@@ -130,6 +132,12 @@ async def _api(emulator: Emulator, request: Request, call: Call, deed: Deed | No
     await spoil(bend, act, exchange)
 
 
+def _too_many(window: str, rest: int) -> Answer:
+    refusal = api.problem(429, f"rate limit exceeded for the {window} window")
+    refusal.headers.append(("retry-after", str(rest)))
+    return refusal
+
+
 async def _wait_or_leave_it_to_happen(emulator: Emulator, deed: Deed, respond: Callable[[float], Answer]) -> None:
     due = emulator.now() + deed.delay
     happens = deed.effect or (deed.answer is None and deed.hang is None and deed.drop != "before")
@@ -155,16 +163,8 @@ def _date_of(second: int) -> str:
 
 
 def _api_headers(emulator: Emulator, request_id: str) -> Headers:
-    now = emulator.now()
-    left, policy = [], []
-    for name, seconds in WINDOWS.items():
-        quota = _QUOTAS[name]
-        used = emulator.calls_since(now - now % seconds, window=name)
-        left.append(f'"{name}";r={max(0, quota - used)};t={int(seconds - now % seconds)}')
-        policy.append(f'"{name}";q={quota};w={seconds}')
     return [
         ("date", _date(emulator)),
         ("x-request-id", request_id),
-        ("ratelimit", ", ".join(left)),
-        ("ratelimit-policy", ", ".join(policy)),
+        *emulator.counted.headers(emulator.settings.quotas, emulator.now()),
     ]

@@ -26,11 +26,11 @@ from controller.emulators.runpod.pods import Boot, Pod
 from controller.emulators.runpod.prices import hourly
 from controller.emulators.runpod.queued_pods import QueuedPod
 from controller.emulators.runpod.settings import Settings, changed
+from controller.emulators.runpod.windows import CallCount
 
 _ID_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _ID_LENGTH: Final = 14
 _CALLS_KEPT: Final = 200_000
-WINDOWS: Final = {"minute": 60, "hour": 3600, "day": 86_400}
 INJECTED_KEY: Final = "rpa_pod_"
 
 
@@ -69,7 +69,7 @@ class Emulator:
         self.children = Children()
         self.began_at = clock()
         self._purse = Purse(usd=self.settings.balance, since=self.began_at)
-        self._counted: dict[str, tuple[float, int]] = {}
+        self.counted = CallCount()
         self._later: list[tuple[float, Callable[[float], None]]] = []
 
     # What tests order: the same in process and over HTTP.
@@ -174,19 +174,8 @@ class Emulator:
         if (request.method, request.path) == ("POST", "/v2/pods"):
             call.body = request.body.decode(errors="replace")
         self.calls.append(call)
-        self.count_call(now)
+        self.counted.count(now)
         return call
-
-    def calls_since(self, start: float, *, window: str) -> int:
-        """Calls in the present minute, hour or day, which began at `start`."""
-        begun, count = self._counted.get(window, (start, 0))
-        return count if begun == start else 0
-
-    def count_call(self, now: float) -> None:
-        for window, seconds in WINDOWS.items():
-            start = now - now % seconds
-            begun, count = self._counted.get(window, (start, 0))
-            self._counted[window] = (start, count + 1 if begun == start else 1)
 
     def new_id(self) -> str:
         return "".join(self._rng.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))

@@ -23,6 +23,7 @@ from controller.emulators.runpod.reading import (
     whole,
     word_of,
 )
+from controller.emulators.runpod.windows import WINDOWS
 
 Stock = dict[str, int | str]
 Prices = dict[str, float | dict[str, float]]
@@ -80,6 +81,8 @@ class Settings:
     """Seconds are billed in steps of this, rounded up."""
     injected_key_may_delete: bool = True
     """Whether the key that each pod gets may end that pod."""
+    quotas: dict[str, int] = field(default_factory=dict)
+    """Calls of the API in a window (`minute`, `hour`, `day`); one more is answered with 429. Else 1000 a minute."""
     clock_offset_seconds: float = 0.0
     """Runpod's clock is ahead by so much: Date headers and times in answers."""
     secrets: dict[str, str] = field(default_factory=dict)
@@ -151,6 +154,14 @@ def _programs(key: str, value: object) -> dict[str, list[str]]:
     return read
 
 
+def _quotas(key: str, value: object) -> dict[str, int]:
+    read = table(key, value)
+    for window, quota in read.items():
+        if window not in WINDOWS or whole(f"{key}.{window}", quota) < 1:
+            raise BadControl(key=f"{key}.{window}", why="must be a whole number above 0, for minute, hour or day")
+    return read
+
+
 def _key_or_none(key: str, value: object) -> str | None:
     return None if value is None else text(key, value)
 
@@ -178,6 +189,7 @@ _READ: dict[str, Callable[[str, object], object]] = {
     "billing_delay_seconds": not_negative,
     "billing_quantum_seconds": not_negative,
     "injected_key_may_delete": flag,
+    "quotas": _quotas,
     "clock_offset_seconds": number,
     "secrets": texts,
     "exec": _programs,
