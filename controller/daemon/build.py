@@ -213,7 +213,7 @@ class _World:
 def _reach(settings: Settings, seams: Seams, *, policy: HostingPolicy, store: Store, key: str, parts: Fleet) -> _World:
     section = settings.written.runpod
     http = open_api(key=key, api_url=section.api_url, transport=seams.transport, limit=policy.call_limit)
-    account = Account(http, clock=store.clock, hear=store.clock.hear)
+    account = Account(http, clock=store.clock, hear=store.clock.hear, randomness=seams.randomness)
     namespace = Namespace(
         scope=Scope(provider=policy.provider, account=policy.account),
         owner=store.book.owner,

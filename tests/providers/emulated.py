@@ -18,6 +18,7 @@ from controller.providers.writing import (
 from controller.upstreams import vllm
 from controller.upstreams.probe import Probe, ProbeTarget, open_prober
 from tests.support.asgi_transport import AsgiTransport
+from tests.support.draw import Draw
 from tests.support.loop_clock import LoopClock
 from tests.support.runpod_samples import API_KEY, MODEL, NAMESPACE, ORDER
 from tests.support.virtual_time import run_virtual
@@ -43,7 +44,7 @@ class World:
         self.transport = AsgiTransport(build_app(self.emulator))
         http = open_api(key=API_KEY, api_url="http://runpod.example/v2", transport=self.transport)
         self.heard: list[tuple[datetime | None, timedelta]] = []
-        self.account = account = Account(http, clock=self.clock, hear=self._hear)
+        self.account = account = Account(http, clock=self.clock, hear=self._hear, randomness=Draw(0))
         namespace = replace(NAMESPACE, proxy_url="http://runpod.example/proxy/{pod}/{port}")
         self.reading = RunpodReading(account, namespace=namespace, models=[MODEL])
         self.writing = RunpodWriting(account, namespace=namespace, models={"qwen": MODEL})

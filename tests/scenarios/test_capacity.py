@@ -1,16 +1,20 @@
 """What is done when the machines that a model may have cannot be had, or when the provider wants to be left alone?
 
 Case B45: the declared types in order, never another, one create at a time; what was really got is held against what
-was asked. Case B32: a limit is kept by everybody at once, and a stop is the first call after it.
+was asked. Case B32: a limit is kept by everybody at once, and a stop is the first call after it; before it
+comes to that, what is left of a minute is left to stops.
 """
 
 from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.scenarios.world import A40, L40S, World, scenario
+from tests.scenarios.world import A40, ACCOUNT_KEY, L40S, World, scenario
+from tests.support.asgi_transport import AsgiTransport
+from tests.support.loop_clock import BEGIN
 
 THREE = """
 [models.m{number}]
@@ -84,6 +88,38 @@ def test_a_limit_is_kept_by_everybody_and_the_stop_goes_first(written: str) -> N
             assert len(world.creates()) == 4
 
     scenario(play)
+
+
+def test_the_last_calls_of_a_minute_are_left_to_stops() -> None:
+    """Somebody else uses the account too: five calls of this minute are left, and our own listings come every 15 s."""
+
+    async def play(world: World) -> None:
+        aliases = ("m1", "m2", "m3")
+        world.write("".join(THREE.format(number=number) for number in (1, 2, 3)))
+        async with world.box() as box:
+            for alias in aliases:
+                assert (await box.chat(world, alias)).status == 200
+            minute = 60 * (world.now_s // 60 + 1)
+            await world.at(minute + 1)
+            used = sum(at >= BEGIN.timestamp() + minute for at, _ in api_calls(world))
+            for _ in range(25 - used):
+                await call_as_another(world)
+            await world.at(minute + 55)
+            for alias in aliases:
+                await box.operators.post(f"/v1/models/{alias}/stop", {"now": True})
+            await world.until(lambda: not world.alive(), within=4)
+            assert [call["status"] for call in world.deletes()] == [204] * 3
+            assert not [call for call in world.emulator.calls if call.status == 429]
+            await world.until(lambda: len(world.events("obligation.discharged")) == 3, within=300)
+
+    scenario(play, quotas={"minute": 30})
+
+
+async def call_as_another(world: World) -> None:
+    """A call on the same account that is none of ours."""
+    async with httpx.AsyncClient(transport=AsgiTransport(world.emulator_app), base_url="http://other") as client:
+        answer = await client.get("/v2/pods?limit=1", headers={"authorization": f"Bearer {ACCOUNT_KEY}"})
+        assert answer.status_code == 200
 
 
 def api_calls(world: World) -> list[tuple[float, str]]:

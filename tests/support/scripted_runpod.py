@@ -9,6 +9,7 @@ from controller.providers.reading import Reading
 from controller.providers.runpod.account import Account, open_api
 from controller.providers.runpod.adapter import RunpodReading, RunpodWriting
 from controller.providers.writing import Writing
+from tests.support.draw import Draw
 from tests.support.loop_clock import HandClock
 from tests.support.runpod_samples import API_KEY, MODEL, NAMESPACE, raw
 
@@ -26,7 +27,7 @@ class Scripted:
         self.requests: list[httpx.Request] = []
         self.clock = HandClock()
         http = open_api(key=API_KEY, api_url="https://api.example/v2", transport=httpx.MockTransport(self._reply))
-        account = Account(http, clock=self.clock)
+        account = Account(http, clock=self.clock, randomness=Draw(0))
         self.reading: Reading = RunpodReading(account, namespace=NAMESPACE, models=[MODEL])
         self.writing: Writing = RunpodWriting(account, namespace=NAMESPACE, models={"qwen": MODEL})
 

@@ -1,41 +1,23 @@
 """May we call the account now, and what did the call bring?
 
 Every call to the control plane goes through here, reading and writing alike, because the provider counts them
-together. After a 429, or a 503 that names a time, nothing is called until that time is over; a stop waits 300 s at
-most, since a machine that nobody wants bills meanwhile. If a stop was turned away, by us or by the provider, stops go
-first when the time is over: what was asked of us is fewer calls, and a listing is worth less than a stop.
+together; `pace` says when the next one may leave.
 """
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final, Protocol
 
 from controller import __version__
 from controller.clock import Clock
-from controller.providers.errors import HeldBack
-from controller.providers.runpod.wire import instant_of, problem_in, said_at
+from controller.ids import Randomness, SystemRandomness
+from controller.providers.runpod.pace import Kind, Pace, wait_asked
+from controller.providers.runpod.wire import problem_in, said_at
 from controller.transport import Answer, AsyncTransport, CallLimits, Http, Sip
 
 API_URL: Final = "https://api.runpod.io/v2"
 USER_AGENT: Final = f"gpuwarden/{__version__} (+controller)"
-
-STOP_WAIT_MAX: Final = timedelta(seconds=300)
-WAIT_MAX: Final = timedelta(days=1)  # the longest window that the provider counts calls in
-WAIT_MIN: Final = timedelta(seconds=1)
-WAIT_UNSAID: Final = timedelta(seconds=15)
-SECONDS_DIGITS_MAX: Final = 9
-STOPS_FIRST: Final = timedelta(seconds=5)
-
-USED_UP: Final = re.compile(r";\s*r=0\s*;\s*t=([0-9]{1,6})\b")
-
-
-class Kind(StrEnum):
-    READ = "read"
-    CREATE = "create"
-    STOP = "stop"
 
 
 def open_api(
@@ -63,11 +45,13 @@ class Hear(Protocol):
 class Account:
     """One account's calls, paced together."""
 
-    def __init__(self, http: Http, *, clock: Clock, hear: Hear | None = None) -> None:
+    def __init__(
+        self, http: Http, *, clock: Clock, hear: Hear | None = None, randomness: Randomness | None = None
+    ) -> None:
         self.http = http
         self.clock = clock
         self._hear = hear
-        self._pace = Pace(clock)
+        self._pace = Pace(clock, randomness or SystemRandomness())
         self.locked: set[str] = set()
         """Ids of pods that the latest look at them showed as locked."""
         self.doubted_at: timedelta | None = None
@@ -80,6 +64,11 @@ class Account:
         answer = await self.http.call(method, path, body=body, fresh=kind is Kind.CREATE)
         self._listen(kind, answer, sent_at)
         return answer
+
+    def wait(self, kind: Kind) -> timedelta | None:
+        """How long the next call of this kind is held back; `None`: not at all."""
+        left = self._pace.wait(kind)
+        return left if left > timedelta() else None
 
     def words(self, answer: Answer, *, secrets: Iterable[str] = ()) -> str:
         """What was answered, for people: the number, and the provider's words if they are a well-formed refusal."""
@@ -111,51 +100,8 @@ class Account:
         # The Date of a stream is that of its beginning, and its round trip is not known.
         if self._hear is not None and sent_at is not None:
             self._hear(said_at(answer.headers), round_trip=self.clock.boot() - sent_at)
+        self._pace.hear(answer.headers)
         if answer.code == 429 or (answer.code == 503 and "retry-after" in answer.headers):
             self._pace.slow_down(wait_asked(answer.headers, now=self.clock.now()), kind=kind)
-
-
-class Pace:
-    """When the next call of each kind may leave."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._asked_at = timedelta()
-        self._open_at = timedelta()
-        self._stop_turned_away = False
-
-    def enter(self, kind: Kind) -> None:
-        """Raises HeldBack with what is left of the wait."""
-        left = self._opens(kind) - self._clock.boot()
-        if left > timedelta():
-            self._stop_turned_away = self._stop_turned_away or kind is Kind.STOP
-            raise HeldBack(retry_after=left)
-        if kind is Kind.STOP:
-            self._stop_turned_away = False
-
-    def slow_down(self, wait: timedelta, *, kind: Kind = Kind.READ) -> None:
-        """`kind` is that of the call which was answered so."""
-        self._stop_turned_away = self._stop_turned_away or kind is Kind.STOP
-        self._asked_at = self._clock.boot()
-        self._open_at = max(self._open_at, self._asked_at + wait)
-
-    def _opens(self, kind: Kind) -> timedelta:
-        if kind is Kind.STOP:
-            return min(self._open_at, self._asked_at + STOP_WAIT_MAX)
-        return self._open_at + (STOPS_FIRST if self._stop_turned_away else timedelta())
-
-
-def wait_asked(headers: Mapping[str, str], *, now: datetime) -> timedelta:
-    """How long we are asked to wait: `Retry-After` in seconds or as a date, else the used-up window's rest."""
-    asked = headers.get("retry-after", "").strip()
-    if asked.isascii() and asked.isdigit():
-        return _sensible(int(asked[:SECONDS_DIGITS_MAX]))
-    until = instant_of(asked)
-    if until is not None:
-        return _sensible((until - (said_at(headers) or now)).total_seconds())
-    windows = [int(rest) for rest in USED_UP.findall(headers.get("ratelimit", ""))]
-    return _sensible(max(windows)) if windows else WAIT_UNSAID
-
-
-def _sensible(seconds: float) -> timedelta:
-    return min(max(timedelta(seconds=seconds), WAIT_MIN), WAIT_MAX)
+        else:
+            self._pace.go_on()

@@ -18,7 +18,7 @@ from controller.core.machine_log import Log
 from controller.providers.errors import BadOrder, HeldBack, ProviderError
 from controller.providers.reading import Prices, Stock
 from controller.providers.runpod import document, queue, wire
-from controller.providers.runpod.account import Account, Kind, wait_asked
+from controller.providers.runpod.account import Account
 from controller.providers.runpod.billing import read_bill
 from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, prices_in, read_none_left
 from controller.providers.runpod.listing import ListingReader
@@ -31,6 +31,7 @@ from controller.providers.runpod.order import (
     difference,
     resource_name,
 )
+from controller.providers.runpod.pace import Kind
 from controller.providers.runpod.paths import PODS_PATH, resource_path
 from controller.providers.writing import (
     CreateAccepted,
@@ -193,7 +194,7 @@ class RunpodWriting:
         what = REJECTIONS.get(answer.code)
         if what is None or wire.problem_in(answer.code, answer.headers, answer.body) is None:
             return CreateUnknown(detail=words)
-        return CreateRejected(what=what, detail=words, retry_after=self._wait(answer))
+        return CreateRejected(what=what, detail=words, retry_after=self._wait(answer, Kind.CREATE))
 
     async def stop(self, key: ResourceKey) -> StopOutcome:
         if key.scope != self._namespace.scope:
@@ -213,7 +214,7 @@ class RunpodWriting:
         if answer.code == 404:
             return StopNotFound(detail=words)
         if answer.code in STOP_REFUSALS:
-            return StopRefused(detail=words, retry_after=self._wait(answer))
+            return StopRefused(detail=words, retry_after=self._wait(answer, Kind.STOP))
         return StopUnknown(detail=words)
 
     async def _unlock(self, key: ResourceKey) -> None:
@@ -223,8 +224,8 @@ class RunpodWriting:
             with suppress(TransportError):
                 await self._account.call(Kind.STOP, "PATCH", resource_path(key), body=UNLOCK)
 
-    def _wait(self, answer: Answer) -> timedelta | None:
-        return wait_asked(answer.headers, now=self._clock.now()) if answer.code == 429 else None
+    def _wait(self, answer: Answer, kind: Kind) -> timedelta | None:
+        return self._account.wait(kind) if answer.code == 429 else None
 
 
 def _answers(read_back: Tags, ordered: Tags) -> bool:

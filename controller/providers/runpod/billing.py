@@ -12,8 +12,9 @@ from urllib.parse import quote
 from controller.core.billing import BUCKET, Bill, Bucket
 from controller.core.spend import to_micros
 from controller.providers.errors import ProviderError
-from controller.providers.runpod.account import Account, Kind
+from controller.providers.runpod.account import Account
 from controller.providers.runpod.document import Unreadable, document
+from controller.providers.runpod.pace import Kind
 from controller.providers.runpod.wire import instant
 from controller.transport import TransportError
 

@@ -11,9 +11,10 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from controller.providers.errors import ProviderError
-from controller.providers.runpod.account import Account, Kind
+from controller.providers.runpod.account import Account
 from controller.providers.runpod.document import Unreadable, document
 from controller.providers.runpod.order import Cloud, Machine, RunpodModel
+from controller.providers.runpod.pace import Kind
 from controller.providers.runpod.wire import usd
 from controller.transport import TransportError
 

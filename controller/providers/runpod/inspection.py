@@ -15,10 +15,11 @@ from controller.core.identity import ResourceKey
 from controller.providers.errors import HeldBack
 from controller.providers.inspecting import Failed, Funds, Offer, Offers, Stock, Trouble
 from controller.providers.runpod import wire
-from controller.providers.runpod.account import Account, Kind
+from controller.providers.runpod.account import Account
 from controller.providers.runpod.catalog import CATALOG_PATH, levels, stock_path
 from controller.providers.runpod.document import document
 from controller.providers.runpod.order import Cloud
+from controller.providers.runpod.pace import Kind
 from controller.providers.runpod.paths import PODS_PATH, resource_path
 from controller.transport import Answer, TransportError
 

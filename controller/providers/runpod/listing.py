@@ -17,8 +17,9 @@ from controller.core.deployment import ProviderState
 from controller.core.inventory import Listing
 from controller.providers.errors import ProviderError
 from controller.providers.runpod import queue, wire
-from controller.providers.runpod.account import Account, Kind
+from controller.providers.runpod.account import Account
 from controller.providers.runpod.order import RunpodModel, fitting
+from controller.providers.runpod.pace import Kind
 from controller.providers.runpod.paths import PODS_PATH
 from controller.transport import TransportError
 

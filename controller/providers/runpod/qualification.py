@@ -13,9 +13,10 @@ from controller.providers.errors import HeldBack
 from controller.providers.inspecting import Failed
 from controller.providers.qualifying import Echo, Inside
 from controller.providers.runpod import wire
-from controller.providers.runpod.account import Account, Kind
+from controller.providers.runpod.account import Account
 from controller.providers.runpod.document import document
 from controller.providers.runpod.inspection import failed, odd, unanswered
+from controller.providers.runpod.pace import Kind
 from controller.providers.runpod.paths import resource_path
 from controller.transport import Answer, TransportError
 
