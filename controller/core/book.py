@@ -17,7 +17,7 @@ from controller.core.evidence import StopReason
 from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.core.identity import DeploymentId, ObligationId, Owner, RequestId, ResourceKey, Scope
 from controller.core.lease import Lease
-from controller.core.lifecycle import LIVE
+from controller.core.lifecycle import ENDED, LIVE, Phase
 from controller.core.obligation import Obligation
 from controller.core.orphans import Sighting, Whose
 from controller.core.spend import Reservation, to_usd
@@ -127,6 +127,18 @@ class Book:
 
     def memory(self, model: str) -> ModelMemory:
         return self.memories.get(model) or ModelMemory(model=model)
+
+    def earlier_deaths(self, record: Record) -> tuple[datetime, ...]:
+        """Restarts of the machines that were there before this one, for the same configuration of its model. Those that
+        made a start fail are paid for: a fresh start is allowed after them."""
+        before = (
+            other
+            for other in self.records.values()
+            if (other.model, other.fingerprint) == (record.model, record.fingerprint)
+            and (other.phase is Phase.STOP_REQUIRED or other.phase in ENDED)
+            and other.reason not in reasons_that_fail_a_start()
+        )
+        return tuple(at for other in before if other.id in self.starts for at in self.starts[other.id].restarts)
 
     def live(self, model: str | None = None) -> tuple[Record, ...]:
         """Deployments that occupy a slot, in order of declaration."""

@@ -3,7 +3,8 @@
 A start time that moves forward is one restart; the first one seen, an equal, an earlier or a missing one is none
 (RP-29). Two clocks tell of it: the provider's, of the container, and the model server's own, of its process, which
 moves too where a server is started anew inside a container that stays. One restart that both tell of is one. So many
-restarts inside one window are a loop. What is counted is kept in the store, so our own restart forgets nothing.
+restarts inside one window are a loop, those of the machines before it among them (`Book.earlier_deaths`). What is
+counted is kept in the store, so our own restart forgets nothing.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
 """Which machine restarts its container for ever while it bills?
 
 Takes each new start that the provider tells of the container, or the model server of itself, into the store, and
-obliges a stop at the limit. A deployment
-that has served for a whole window without a restart clears its model's earlier failures (B21).
+obliges a stop at the limit. Restarts of machines that were there before count too, as far as they were made from the
+same configuration: a loop that goes over several machines is one (B19). A deployment that has served for a whole window
+without a restart clears its model's earlier failures (B21).
 """
 
 from collections.abc import Mapping
@@ -59,7 +60,10 @@ class CrashLoopDetector:
 
         def write(tx: Tx) -> None:
             tx.put_starts(record.id, starts)
-            if crash_loop.looping(starts.restarts, limit=model.crash_restart_limit, window=model.crash_window, now=now):
+            if starts.restarts == known.restarts:
+                return
+            deaths = (*tx.book.earlier_deaths(record), *starts.restarts)
+            if crash_loop.looping(deaths, limit=model.crash_restart_limit, window=window, now=now):
                 deployments.require_stop(tx, tx.current(record), StopReason.CRASH_LOOP)
 
         await self._store.write(write)

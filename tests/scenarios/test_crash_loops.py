@@ -1,6 +1,6 @@
 """What does a model that always crashes cost, and are those who ask for it told?
 
-Case B19, and the demand of a whole day against it.
+Cases B19 and B21, and the demand of a whole day against it.
 """
 
 from datetime import datetime
@@ -74,6 +74,46 @@ def test_a_server_that_starts_anew_inside_a_container_that_stays_is_a_crash_loop
             assert pods.first_started_at(shown, world.emulator.settle(), moves=True) == shown.boot.container_at
 
     scenario(play)
+
+
+def test_a_loop_that_goes_over_two_machines_is_found_at_its_third_death() -> None:
+    """The first dies twice and vanishes; the next one dies once, from the same configuration and within ten minutes."""
+
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            asking = world.soon(box.chat(world))
+            await world.at(20 + 2 * 40 + 20)
+            world.emulator.change_pod(world.alive()[0]["id"], {"vanish": True})
+            await world.until(lambda: len(world.pods()) == 2, within=400)
+            second = world.pods()[1]["created_at"] - BEGIN.timestamp()
+            await world.until(lambda: bool(failures(world)), within=200)
+            assert failures(world)[0] - second <= 20 + 40 + 60, "its own first death, seen within a listing or two"
+            await world.until(lambda: asking.done and not world.alive(), within=60)
+            assert (asking.got.status, asking.got.error["reason"]) == (503, "crash-loop")
+
+    scenario(play, upstream=CRASHING, ready_seconds=1e6)
+
+
+def test_deaths_before_and_after_our_own_death_are_one_loop() -> None:
+    """Killed between the second death and the third (B21): it is one failed start, and the next one is allowed."""
+
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box(crash=True) as box:
+            world.soon(box.chat(world))
+            await world.at(20 + 2 * 40 + 25)
+            assert failures(world) == []
+        async with world.box() as box:
+            await world.until(lambda: bool(failures(world)), within=60)
+            await world.until(lambda: not world.alive(), within=10)
+            assert world.pods()[0]["billed_seconds"] <= 20 + 3 * 40 + 60
+            assert box.daemon.store.book.memory("m1").failures == 1
+            await world.until(lambda: not box.daemon.store.book.live(), within=300)
+            world.soon(box.chat(world))
+            await world.until(lambda: len(world.creates()) == 2, within=60)
+
+    scenario(play, upstream=CRASHING, ready_seconds=1e6)
 
 
 async def until_held(box: Box, world: World) -> Answered:

@@ -1,5 +1,6 @@
 """Is a container that restarts for ever found, and one that recovered forgiven?"""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -105,6 +106,82 @@ async def test_two_deaths_a_long_calm_and_two_deaths_are_no_loop_at_a_limit_of_t
         await bench.move(gap_s)
     await restarted(bench, task)
     assert bench.record().phase is Phase.ACTIVE
+
+
+async def restarted_one(bench: Bench, task: CrashLoopDetector, record: Record) -> None:
+    """Of several: the container of this one starts anew, now."""
+    (seen,) = [resource for resource in bench.provider.resources if resource.key == record.key]
+    bench.provider.put(replace(seen, started_at=bench.clock.now()))
+    await bench.look()
+    await task.run_pass()
+
+
+async def die_after_another(bench: Bench, end: Callable[[Record], Awaitable[object]]) -> Record:
+    """One machine restarts once and ends so; the next one restarts once. Two restarts are the limit."""
+    first = await bench.start()
+    for _ in range(2):
+        await restarted_one(bench, detector(bench), first)
+        await bench.move(60)
+    await end(bench.record())
+    task = detector(bench)
+    second = await bench.start("qwen-2", slot=1)
+    await restarted_one(bench, task, second)
+    assert bench.record("qwen-2").phase is Phase.REQUESTED, "a first start is no death, whatever came before"
+    await bench.move(60)
+    await restarted_one(bench, task, second)
+    return bench.record("qwen-2")
+
+
+@pytest.mark.parametrize(
+    ("reason", "loop"),
+    [
+        (StopReason.OPERATOR_REQUEST, True),
+        (StopReason.IDLE, True),
+        (StopReason.REPLACED, True),
+        (StopReason.CRASH_LOOP, False),
+        (StopReason.POD_EXITED, False),
+    ],
+)
+@on_bench
+async def test_a_loop_over_two_machines_is_one_unless_the_first_already_failed_its_start(
+    bench: Bench, reason: StopReason, loop: bool
+) -> None:
+    second = await die_after_another(bench, lambda record: bench.require_stop(record, reason))
+    assert (second.reason is StopReason.CRASH_LOOP) is loop
+
+
+@on_bench
+async def test_a_restart_of_another_slot_s_machine_is_not_this_one_s(bench: Bench) -> None:
+    async def lives_on(_: Record) -> None: ...
+
+    assert (await die_after_another(bench, lives_on)).phase is Phase.REQUESTED
+
+
+@on_bench
+async def test_deaths_under_another_configuration_do_not_count(bench: Bench) -> None:
+    async def was_made_otherwise(record: Record) -> None:
+        await bench.store.write(lambda tx: tx.put_record(replace(tx.current(record), fingerprint="another")))
+        await bench.require_stop(record)
+
+    assert (await die_after_another(bench, was_made_otherwise)).phase is Phase.REQUESTED
+
+
+@on_bench
+async def test_deaths_of_an_earlier_machine_leave_the_window_like_any_other(bench: Bench) -> None:
+    async def ends_long_ago(record: Record) -> None:
+        await bench.require_stop(record)
+        await bench.move(480.001)
+
+    assert (await die_after_another(bench, ends_long_ago)).phase is Phase.REQUESTED
+
+
+@on_bench
+async def test_deaths_of_an_earlier_machine_are_remembered_across_a_restart_of_ours(bench: Bench) -> None:
+    async def we_begin_anew(record: Record) -> None:
+        await bench.require_stop(record)
+        await bench.restart()
+
+    assert (await die_after_another(bench, we_begin_anew)).reason is StopReason.CRASH_LOOP
 
 
 async def failed_before(bench: Bench) -> None:
