@@ -50,6 +50,7 @@ async def stop_model(panel: Panel, request: Request) -> Response:
     alias = known_model(panel, request)
     immediately = flag_in(await read_body(request), "now")
     panel.wants.satisfied(alias)
+    panel.wants.forget_fills(alias)
     return await _stop(panel, {record.id for record in panel.live(alias)}, immediately=immediately)
 
 
@@ -67,6 +68,7 @@ async def stop_all(panel: Panel, request: Request) -> Response:
     immediately = flag_in(await read_body(request), "now")
     for alias in panel.models:
         panel.wants.satisfied(alias)
+        panel.wants.forget_fills(alias)
     return await _stop(panel, {record.id for record in panel.book.live()}, immediately=immediately, strays=True)
 
 

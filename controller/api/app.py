@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from controller.api import acts, gateways, operators
+from controller.api import acts, gateways, operators, prefetching
 from controller.api.openapi import Described, document
 from controller.api.panel import Panel
 from controller.api.problems import ANSWERED, answer_for
@@ -24,6 +24,7 @@ __all__ = ["Panel", "gateways_app", "operators_app", "serve_unix"]
 Operation = Callable[[Panel, Request], Awaitable[Response]]
 
 _NOW: Final = {"now": {"type": "boolean", "default": False}}
+_PLACE: Final = {"place": {"type": "string", "minLength": 1, "maxLength": 512}}
 _WHOLE: Final = {"type": "integer", "minimum": 0}
 
 
@@ -48,6 +49,7 @@ OPERATIONS: Final[tuple[tuple[Described, Operation], ...]] = (
     _reading("/v1/models/{alias}/explain", operators.explain, "Why it runs or not, and what would end that."),
     _acting("/v1/models/{alias}/start", acts.start, "Want it to be up.", body={}),
     _acting("/v1/models/{alias}/restart", acts.restart, "Replace what serves, without an outage.", body={}),
+    _acting("/v1/models/{alias}/prefetch", prefetching.prefetch, "Fill its volumes.", body=_PLACE),
     _acting("/v1/models/{alias}/stop", acts.stop_model, "Owe the stop of all its deployments.", body=_NOW),
     _acting("/v1/models/{alias}/unblock", acts.unblock, "End its hold.", success=200),
     _acting("/v1/unblock", acts.unblock_all, "End every hold.", success=200),

@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from controller.api.load import in_words
 from controller.api.panel import Panel
-from controller.api.views import held, is_draining, refusal_of, stance
+from controller.api.views import held, is_draining, refusal_of, serving, stance
 from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
@@ -57,7 +57,7 @@ def lines_of(panel: Panel, alias: str) -> list[Line]:
     if model is None:
         lines.append(Line(subject=alias, text="not in the config: nothing starts it, and what lives is stopped"))
     else:
-        lines += _of_empty_slots(panel, model, len({record.slot for record in records}))
+        lines += _of_empty_slots(panel, model, len({record.slot for record in serving(records)}))
         lines += _of_schedule(panel, model)
     lines += [_of_duty(panel, duty) for duty in panel.book.obligations.values() if duty.open and duty.model == alias]
     return lines
@@ -139,10 +139,11 @@ def _why_there(panel: Panel, record: Record, model: ModelPolicy | None) -> Line:
     until: datetime | None = None
     match record.phase:
         case Phase.DECLARED:
-            text = "starting: the provider is asked for a machine"
+            text = f"{_purpose(record)}: the provider is asked for a machine"
         case Phase.REQUESTED:
             machine = panel.book.ordered(record) or record.offer or "a machine"
-            text = f"starting on {machine}: it does not serve yet, and is stopped at its deadline"
+            ends = "it does not serve yet, and is" if record.fills is None else "when it could serve it is done, and"
+            text = f"{_purpose(record)} on {machine}: {ends} stopped at its deadline"
             progress = progress_at(panel.view.value.logs.get(record.id))
             until = None if model is None else startup_ends_at(record, model, progress_at=progress)
         case Phase.UNCERTAIN:
@@ -156,6 +157,10 @@ def _why_there(panel: Panel, record: Record, model: ModelPolicy | None) -> Line:
             if is_draining(panel, record):
                 text, until = f"{text}; open requests may end", record.drain_until
     return Line(subject=record.id, text=text, since=since, until=until)
+
+
+def _purpose(record: Record) -> str:
+    return "starting" if record.fills is None else f"filling the volume in {record.fills}"
 
 
 def _making_way(panel: Panel, record: Record) -> Iterator[Line]:

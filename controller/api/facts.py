@@ -18,6 +18,7 @@ from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import Evidence
 from controller.core.identity import ResourceKey
+from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation
 from controller.core.orphans import Whose
 from controller.core.policy import ModelPolicy
@@ -127,6 +128,8 @@ def model(panel: Panel, alias: str) -> Json:
         "why": lines_of(panel, alias)[0].text,
         "blocked": None if hold is None else hold.reason,
         "schedule": None if policy is None else _schedule(panel, policy),
+        "volumes": [] if policy is None else [volume.place for volume in policy.volumes],
+        "prefetches": [{"place": record.fills, "deployment": record.id} for record in records if record.fills],
     }
 
 
@@ -169,6 +172,8 @@ def deployment(panel: Panel, record: Record) -> Json:
         "declared_at": stamp(record.declared_at),
         "started_at": at(record.started_at),
         "ready_at": at(record.ready_at),
+        "fills": record.fills,
+        "refused": _refused_with(panel, record),
         "replaces": record.replaces,
         "replaced_by": None if successor is None else successor.id,
         "restart_asked_at": at(record.restart_asked_at),
@@ -182,6 +187,14 @@ def deployment(panel: Panel, record: Record) -> Json:
         "ordered": panel.book.ordered(record),
         "evidence": proof(record.evidence),
     }
+
+
+def _refused_with(panel: Panel, record: Record) -> str | None:
+    """The provider's words, where nothing came of it because the last create was refused."""
+    if record.phase is not Phase.CANCELLED:
+        return None
+    made = [create for create in panel.book.creates.values() if create.deployment == record.id and create.ended_at]
+    return max(made, key=lambda create: create.ended_at or record.declared_at).detail if made else None
 
 
 def _refused(refusal: start.Refuse) -> Json:

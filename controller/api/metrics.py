@@ -20,7 +20,7 @@ from controller.core.deployment import CreateAnswer
 from controller.store.outbox import lines_after
 
 LINES_AT_ONCE: Final = 1000
-PHASES: Final = ("off", "starting", "ready", "draining", "stopping", "blocked", "uncertain")
+PHASES: Final = ("off", "starting", "ready", "draining", "stopping", "prefetching", "blocked", "uncertain")
 
 Sample = tuple[Mapping[str, str], float]
 

@@ -50,6 +50,8 @@ class Panel:
     """Let the named tasks pass now, or all."""
     refusal: Callable[[str], start.Refuse | None]
     """Why a wanted model is not started."""
+    prefetch_refusal: Callable[[tuple[str, str]], start.Refuse | None]
+    """Why the volume of a model in a place is not being filled."""
     idle: Callable[[Record], IdleDecision]
     waiting_for: Callable[[Obligation], str]
     """What proof an obligation still lacks."""

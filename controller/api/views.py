@@ -5,7 +5,7 @@ start failed last. The version of all views rises when something changed that a 
 pass do not count.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -74,12 +74,13 @@ def _steady(view: Json) -> Json:
 
 def model_view(panel: Panel, model: ModelPolicy) -> Json:
     """One configured model as gateways read it. `look` first, so that its failure has a version."""
-    records, now = panel.live(model.alias), panel.now
+    live, now = panel.live(model.alias), panel.now
+    records = serving(live)
     memory = panel.book.memory(model.alias)
     refusal = refusal_of(panel, model, records)
     return {
         "alias": model.alias,
-        "phase": phase_of(panel, records, held=held(panel, model) is not None),
+        "phase": phase_of(panel, live, held=held(panel, model) is not None),
         "served_name": model.served_name,
         "server": model.server,
         "wires": list(model.wires),
@@ -91,9 +92,14 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "key_file": None,
         "routes": [_route(panel, record, model) for record in routable(records)],
         "starting": _starting(records, memory, now),
-        "refusal": None if refusal is None else _refusal(refusal, now),
+        "refusal": None if refusal is None else refusal_json(refusal, now),
         "failure": _failure(panel, memory),
     }
+
+
+def serving(live: Iterable[Record]) -> list[Record]:
+    """Those that are there, or come, to serve: not what fills a volume."""
+    return [record for record in live if record.fills is None]
 
 
 def routable(records: Sequence[Record]) -> list[Record]:
@@ -119,7 +125,8 @@ def _route(panel: Panel, record: Record, model: ModelPolicy) -> Json:
 
 def phase_of(panel: Panel, records: Sequence[Record], *, held: bool) -> str:
     """One word for all its deployments: the best of them."""
-    phases = {record.phase for record in records if record.phase in LIVE}
+    phases = {record.phase for record in serving(records) if record.phase in LIVE}
+    filling = any(record.fills is not None and record.phase in LIVE for record in records)
     draining = any(is_draining(panel, record) for record in records)
     words = (
         (bool(routable(records)), "ready"),
@@ -127,6 +134,7 @@ def phase_of(panel: Panel, records: Sequence[Record], *, held: bool) -> str:
         (bool(phases & {Phase.UNCERTAIN, Phase.ACTIVE}), "uncertain"),
         (draining, "draining"),
         (Phase.STOP_REQUIRED in phases, "stopping"),
+        (filling, "prefetching"),
         (held, "blocked"),
     )
     return next((word for holds, word in words if holds), "off")
@@ -154,6 +162,7 @@ def stance(panel: Panel, model: ModelPolicy) -> Stance:
 
 def refusal_of(panel: Panel, model: ModelPolicy, records: Sequence[Record]) -> start.Refuse | None:
     """Why nothing is started for those who wait; nothing while something is coming."""
+    records = serving(records)
     if any(record.phase in COMING for record in records):
         return None
     if (closed := held(panel, model) or start.off(stance(panel, model))) is not None:
@@ -171,7 +180,7 @@ def refusal_of(panel: Panel, model: ModelPolicy, records: Sequence[Record]) -> s
     return None
 
 
-def _refusal(refusal: start.Refuse, now: datetime) -> Json:
+def refusal_json(refusal: start.Refuse, now: datetime) -> Json:
     left = None if refusal.retry_at is None else seconds_left(refusal.retry_at, now)
     return {
         "code": refusal.code.value,

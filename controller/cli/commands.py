@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.exits import Exit, Failure
-from controller.cli.options import places_of, span_of
+from controller.cli.options import Alias, ConfigOption, JsonOption, LimitOption, NoWaitOption, places_of, span_of
 
 if TYPE_CHECKING:
     from controller.cli.link import Daemon
@@ -38,15 +38,6 @@ emulate_app = typer.Typer(help="Stand-ins for the outside.", no_args_is_help=Tru
 app.add_typer(evidence_app, name="evidence", rich_help_panel=TROUBLE)
 app.add_typer(config_app, name="config", rich_help_panel=ADMIN)
 app.add_typer(emulate_app, name="emulate", rich_help_panel=ADMIN)
-
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help="The config file; else $GPUWARDEN_CONFIG, ./config.toml, /etc/gpuwarden."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object with a schema, for scripts.")]
-NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Do not wait for proof: accepted only.")]
-LimitOption = Annotated[str | None, typer.Option("--limit", help='Wait no longer than this, as in "10m".')]
-Alias = Annotated[str, typer.Argument(help="The model's alias.", show_default=False)]
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:
@@ -311,6 +302,22 @@ def gateway(config: ConfigOption = None) -> int:
     from controller.cli import gateway as composition
 
     return composition.run_gateway(_settings(config))
+
+
+@app.command(rich_help_panel=ADMIN)
+def prefetch(
+    alias: Alias,
+    place: Annotated[list[str] | None, typer.Option(help="Only the volume there; repeatable. Else every one.")] = None,
+    config: ConfigOption = None,
+    no_wait: NoWaitOption = False,
+    limit: LimitOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Put a model's weights onto its volumes before anybody asks: rents a machine beside each until it could serve."""
+    from controller.cli import prefetching
+
+    asked = partial(prefetching.prefetch, alias=alias, places=place or [], wait=not no_wait)
+    return _conversed(config, partial(asked, limit=span_of(limit), as_json=as_json))
 
 
 @app.command(rich_help_panel=ADMIN)

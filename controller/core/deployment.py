@@ -123,6 +123,8 @@ class Record:
     """The deployment of the same slot that it was made to succeed."""
     restart_asked_at: datetime | None = None
     """Since then an operator wants another in its place."""
+    fills: str | None = None
+    """It is there to put the weights onto the volume in this place: it never serves, and is stopped when it could."""
     proven_at: datetime | None = None
     """When a gateway first got an answer from it, of one that replaces another."""
     unready_since: datetime | None = None

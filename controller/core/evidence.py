@@ -49,6 +49,7 @@ class StopReason(StrEnum):
     OPERATOR_REQUEST = "operator-request"
     MODEL_REMOVED = "model-removed"
     REPLACED = "replaced"
+    PREFETCHED = "prefetched"
     AMBIGUOUS_MUTATION = "ambiguous-mutation"
     LEASE_EXPIRED = "lease-expired"
     OWNERSHIP_LOST = "ownership-lost"

@@ -53,6 +53,8 @@ class Wish:
     clock_sound: bool = True
     replaces: DeploymentId | None = None
     """What serves in that slot, and goes on serving until this one does."""
+    fills: str | None = None
+    """The place whose volume it is to put the weights onto; then it is not there to serve."""
 
 
 def validate(spec: DeploymentSpec, policy: HostingPolicy) -> None:
@@ -81,6 +83,7 @@ def declare(wish: Wish, *, policy: HostingPolicy, existing: Collection[Record]) 
         phase=Phase.DECLARED,
         declared_at=wish.now,
         replaces=wish.replaces,
+        fills=wish.fills,
     )
 
 

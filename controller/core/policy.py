@@ -162,6 +162,14 @@ class HostingPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A place where a model's weights are kept, and the offers that are beside them."""
+
+    place: str
+    offers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPolicy:
     """What one model may do. Raises Refusal(invalid-policy) outside the bounds."""
 
@@ -194,6 +202,8 @@ class ModelPolicy:
     """Its chat template takes one system message at most."""
     usd_per_hour_beside: Decimal = Decimal(0)
     """What a machine bills beside its cards: its disk."""
+    volumes: tuple[Volume, ...] = ()
+    """Where its weights may lie already, in the order of its offers."""
     schedule: Schedule = NO_WINDOWS
     """When it is kept warm, and when it is off."""
     fingerprint: str = field(repr=False)
@@ -224,6 +234,18 @@ class ModelPolicy:
         """The same for what is up already: what was started early by the longest start is not let go because it took
         less, nor is anything else so shortly before its window."""
         return self.stance(max(cold_start or _ZERO, self.startup_deadline), now=now)
+
+    def offers_for(self, fills: str | None) -> tuple[str, ...]:
+        """What may be asked for: to serve, all of it; to fill the volume in a place, what is there. Empty for a place
+        that is not declared (any more)."""
+        if fills is None:
+            return self.offers
+        return next((volume.offers for volume in self.volumes if volume.place == fills), ())
+
+    def slot_for(self, place: str) -> int:
+        """What fills a volume stands in a slot of its own, beyond those that serve. Raises ValueError for a place that
+        is not declared."""
+        return SLOTS_MOST + [volume.place for volume in self.volumes].index(place)
 
     @property
     def startup_deadline_extended(self) -> timedelta:

@@ -143,7 +143,7 @@ def overdue(record: Record, bounds: Bounds, *, now: datetime) -> StopReason | No
         return StopReason.LIFETIME_EXCEEDED
     if bounds.model is None:
         return StopReason.MODEL_REMOVED if bounds.readable else None
-    if record.slot >= bounds.model.slots:
+    if record.fills is None and record.slot >= bounds.model.slots:
         return StopReason.MODEL_REMOVED  # the model has fewer replicas now
     off_at = off_from(bounds.model.schedule, now=now)
     if off_at is not None and now >= off_at:
@@ -180,7 +180,8 @@ def _readiness(record: Record, assessment: Assessment | None, bounds: Bounds, *,
     if assessment.stop is not None:
         return RequireStop(reason=assessment.stop)
     if assessment.ready and record.phase is Phase.REQUESTED:
-        return Ready()
+        # What could serve has read all of the weights, and it read them from the volume: they are on it.
+        return Ready() if record.fills is None else RequireStop(reason=StopReason.PREFETCHED)
     if assessment.ready and record.unready_since is not None:
         return ReadyAgain()
     if not assessment.ready and record.phase is Phase.ACTIVE and record.unready_since is None:

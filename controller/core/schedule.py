@@ -106,6 +106,7 @@ def dismissed(records: Iterable[Record], *, since: datetime) -> bool:
     """Did an operator stop it since then? Then it is not kept warm before the next window, unless somebody asks."""
     return any(
         record.reason is StopReason.OPERATOR_REQUEST
+        and record.fills is None
         and record.stop_required_at is not None
         and record.stop_required_at >= since
         for record in records

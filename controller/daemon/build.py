@@ -51,6 +51,7 @@ from controller.tasks.lookout import Lookout
 from controller.tasks.obligation_settler import ObligationSettler
 from controller.tasks.observer import Observer, Prober, Rules
 from controller.tasks.orphan_sweeper import OrphanSweeper
+from controller.tasks.prefetcher import Leave, Prefetcher
 from controller.tasks.reconciler import Charter, Reconciler, Told
 from controller.tasks.restore_matcher import RestoreMatcher
 from controller.transport import AsyncTransport, CallLimits
@@ -112,6 +113,7 @@ class Daemon:
     doubts: Doubts
     executor: Executor
     reconciler: Reconciler
+    prefetcher: Prefetcher
     idle_reaper: IdleReaper
     settler: ObligationSettler
     evidence_writer: EvidenceWriter
@@ -262,9 +264,10 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     clock, policy, models = store.clock, wiring.policy, wiring.models
     view: Cell[View] = Cell(View(interval=policy.listing_fast))
     wants, leases, doubts = Wants(), StreamLeases(lifetime=policy.stream_lease), Doubts()
-    executor, charter = Executor(_means(store, ports, wiring)), _charter(wiring)
+    executor = Executor(_means(store, ports, wiring))
     told = Told(view=view, wants=wants, stream_leases=leases, clock=clock)
-    reconciler = Reconciler(store=store, told=told, executor=executor, charter=charter)
+    reconciler = Reconciler(store=store, told=told, executor=executor, charter=_charter(wiring))
+    prefetcher = _prefetcher(store, view, wants, executor, wiring)
     reaper = IdleReaper(store=store, view=view, stream_leases=leases, policy=policy, models=models)
     settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
     writer = EvidenceWriter(store=store, path=wiring.settings.places.evidence, blocking=wiring.seams.blocking)
@@ -273,13 +276,13 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         AccountGuard(store=store, view=view),
         Lookout(store=store, view=view, policy=policy),
         reconciler,
+        prefetcher,
         reaper,
         _matcher(store, view, leases, wiring),
         *_recovery(store, view, leases, doubts, wiring),
         OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
         settler,
-        BillingWatcher(store=store, view=view, policy=policy, holder=wiring.run_id),
-        *_keepers(store, wiring),
+        *_keepers(store, view, wiring),
         writer,
     ]
     daemon = Daemon(
@@ -296,6 +299,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         doubts=doubts,
         executor=executor,
         reconciler=reconciler,
+        prefetcher=prefetcher,
         idle_reaper=reaper,
         settler=settler,
         evidence_writer=writer,
@@ -319,8 +323,9 @@ def _recovery(
     )
 
 
-def _keepers(store: Store, wiring: Wiring) -> list[Informed]:
+def _keepers(store: Store, view: Cell[View], wiring: Wiring) -> list[Informed]:
     return [
+        BillingWatcher(store=store, view=view, policy=wiring.policy, holder=wiring.run_id),
         LeaseKeeper(store=store, policy=wiring.policy, holder=wiring.run_id),
         ClockKeeper(store=store),
         LedgerKeeper(store=store, policy=wiring.policy, models=wiring.models),
@@ -363,6 +368,17 @@ def _charter(wiring: Wiring) -> Charter:
         stop_only=wiring.mode.stop_only,
         config_readable=wiring.mode.config_readable,
     )
+
+
+def _prefetcher(store: Store, view: Cell[View], wants: Wants, executor: Executor, wiring: Wiring) -> Prefetcher:
+    leave = Leave(
+        policy=wiring.policy,
+        models=wiring.models,
+        holder=wiring.run_id,
+        randomness=wiring.seams.randomness,
+        stop_only=wiring.mode.stop_only,
+    )
+    return Prefetcher(store=store, view=view, wants=wants, clock=store.clock, executor=executor, leave=leave)
 
 
 def _runner(task: Informed, now: datetime, store: Store, view: Cell[View]) -> Runner:

@@ -169,6 +169,7 @@ def panel_of(daemon: Daemon, closing: Closing) -> Panel:
         clock=daemon.clock,
         ring=daemon.ring,
         refusal=daemon.reconciler.refusals.get,
+        prefetch_refusal=daemon.prefetcher.refusals.get,
         idle=daemon.idle_reaper.decide,
         waiting_for=partial(_waiting_for, daemon),
         closing=closing,

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from controller.core.offer import offer_of
-from controller.core.policy import HostingPolicy, ModelPolicy
+from controller.core.policy import HostingPolicy, ModelPolicy, Volume
 from controller.core.schedule import Schedule
 from controller.settings.models import ModelSection
 from controller.settings.sizes import container_disk_gb, disk_usd_per_hour, startup_deadline
@@ -83,6 +83,7 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         tools=section.tool_calling == "parsed",
         adapters=tuple(section.adapters),
         merge_system=section.merge_system,
+        volumes=volumes(section),
         schedule=_schedule(section),
         fingerprint=fingerprint(section),
     )
@@ -90,8 +91,15 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
 
 def offers(section: ModelSection) -> tuple[str, ...]:
     """Everything that may be asked for, in order: beside each volume, and then a machine that fetches the weights."""
-    beside = tuple(offer_of(gpu, place) for place in section.volumes for gpu in section.gpus)
+    beside = tuple(offer for volume in volumes(section) for offer in volume.offers)
     return beside if fetching_disk_gb(section) is None else beside + section.gpus
+
+
+def volumes(section: ModelSection) -> tuple[Volume, ...]:
+    """Where the weights may lie, and what may be asked for there."""
+    return tuple(
+        Volume(place=place, offers=tuple(offer_of(gpu, place) for gpu in section.gpus)) for place in section.volumes
+    )
 
 
 def volume_disk_gb(section: ModelSection) -> int:

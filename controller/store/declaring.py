@@ -29,6 +29,8 @@ class StartOf:
     """What to ask for first."""
     replaces: DeploymentId | None = None
     """What serves in that slot meanwhile."""
+    fills: str | None = None
+    """The place whose volume it is to fill; then it lives no longer than a start may take."""
 
 
 def declare(tx: Tx, name: DeploymentId, start: StartOf, *, policy: HostingPolicy) -> Planned:
@@ -41,7 +43,7 @@ def declare(tx: Tx, name: DeploymentId, start: StartOf, *, policy: HostingPolicy
         model=model.alias,
         image=model.image,
         resource_name=model.alias,
-        requested_lifetime=model.max_lifetime,
+        requested_lifetime=model.max_lifetime if start.fills is None else model.startup_deadline_extended,
     )
     wish = Wish(
         spec=spec,
@@ -51,6 +53,7 @@ def declare(tx: Tx, name: DeploymentId, start: StartOf, *, policy: HostingPolicy
         now=tx.now,
         clock_sound=tx.clock_sound,
         replaces=start.replaces,
+        fills=start.fills,
     )
     declaration = Declaration(wish=wish, offer=start.offer, ceiling=start.ceiling, holder=start.holder)
     return deployments.declare(tx, declaration, policy=policy)

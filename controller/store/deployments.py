@@ -69,6 +69,7 @@ def declare(tx: Tx, declaration: Declaration, *, policy: HostingPolicy) -> Plann
             "image": record.spec.image,
             "ceiling_usd_per_hour": declaration.ceiling,
             "replaces": record.replaces,
+            "fills": record.fills,
         },
     )
     return plan(tx, record, offer=declaration.offer)

@@ -39,11 +39,12 @@ def note_success(tx: Tx, model: str) -> None:
 
 
 def note_failure(tx: Tx, record: Record, failure: Failure) -> None:
-    """A start came to nothing: those who waited are told, and from so many in a row on the model is held."""
+    """A start came to nothing: those who waited are told, and from so many in a row on the model is held. Nobody waited
+    for what was to fill a volume."""
     memory = tx.book.memory(record.model)
     failures = memory.failures + 1
     span = hold_span(failures, tx.holding)
-    held = replace(memory, failures=failures, failure=failure)
+    held = replace(memory, failures=failures, failure=failure if record.fills is None else memory.failure)
     if span is not None:
         until = None if record.reason in UNTIMED or of_config(failure.cause) else tx.now + span
         held = replace(held, hold_reason=failure.told, hold_until=until, hold_fingerprint=record.fingerprint)

@@ -75,6 +75,7 @@ _RECORD = (
     instant("drain_until"),
     instant("ready_at"),
     instant("restart_asked_at"),
+    plain("fills"),
     instant("proven_at"),
     instant("unready_since"),
     instant("last_byte_at"),

@@ -26,7 +26,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0005"
+HEAD: Final = "0006"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -84,6 +84,7 @@ deployments = Table(
     Column("ready_at_ms", Integer),
     Column("replaces", String, nullable=False, server_default=""),
     Column("restart_asked_at_ms", Integer),
+    Column("fills", String),
     Column("proven_at_ms", Integer),
     Column("unready_since_ms", Integer),
     Column("last_byte_at_ms", Integer),

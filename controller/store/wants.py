@@ -20,6 +20,8 @@ class Wants:
     """When each model was last asked for."""
 
     _asked: dict[str, datetime] = field(default_factory=dict)
+    _fills: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    """When the volume of a model in a place was last asked to be filled."""
 
     def ask(self, alias: str, *, now: datetime) -> None:
         self._asked[alias] = now
@@ -29,9 +31,24 @@ class Wants:
         at = self._asked.get(alias)
         return at is not None and now - at <= LASTS
 
+    def ask_fill(self, alias: str, place: str, *, now: datetime) -> None:
+        self._fills[alias, place] = now
+
+    def fills(self, alias: str, *, now: datetime) -> list[str]:
+        """The places whose volumes were asked to be filled lately."""
+        return [place for (model, place), at in self._fills.items() if model == alias and now - at <= LASTS]
+
+    def fill_begun(self, alias: str, place: str) -> None:
+        """One wish is one attempt."""
+        self._fills.pop((alias, place), None)
+
+    def forget_fills(self, alias: str) -> None:
+        self._fills = {wish: at for wish, at in self._fills.items() if wish[0] != alias}
+
     def all(self, *, now: datetime) -> frozenset[str]:
-        """Everything that is wanted."""
-        return frozenset(alias for alias in self._asked if self.wanted(alias, now=now))
+        """Everything that is wanted, to serve or to be filled."""
+        serving = (alias for alias in self._asked if self.wanted(alias, now=now))
+        return frozenset(serving) | {alias for alias, _ in self._fills if self.fills(alias, now=now)}
 
     def satisfied(self, alias: str, *, before: datetime | None = None) -> None:
         """Forget what was asked; with `before`, only what was asked until then."""

@@ -108,7 +108,8 @@ class Executor:
             await self._recorded(lambda tx: _cancel_if_declared(tx, planned.record))
 
     async def _try_offers(self, planned: Planned, model: ModelPolicy, skip: "Skip") -> None:
-        remaining = iter(model.offers[model.offers.index(planned.create.offer) + 1 :])
+        offers = model.offers_for(planned.record.fills)
+        remaining = iter(offers[offers.index(planned.create.offer) + 1 :])
         while True:
             outcome = await self._create(planned)
             if not isinstance(outcome, CreateRejected) or outcome.what is not RejectedFor.OFFER:
@@ -316,7 +317,8 @@ def _end_round(tx: Tx, record: Record, outcome: CreateRejected, policy: HostingP
     current = tx.record(record.id)
     if current.phase is Phase.DECLARED:
         deployments.cancel(tx, current)
-        holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
+        if record.fills is None:  # that one place has none keeps nobody from asking elsewhere
+            holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
 
 
 def _mark_late(tx: Tx, obligation: ObligationId, *, sent_at: datetime) -> None:

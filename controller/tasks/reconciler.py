@@ -302,7 +302,7 @@ class Reconciler:
         if slots.filled(model.slots, live):
             self._wants.satisfied(model.alias)
         for record in live:
-            if record.stop_required_at is not None:
+            if record.stop_required_at is not None and record.fills is None:
                 self._wants.satisfied(model.alias, before=record.stop_required_at)
 
     async def _start(self, model: ModelPolicy, slot: int, *, instead: Record | None = None) -> datetime | None:

@@ -50,6 +50,7 @@ class World:
         self.clock = clock
         self.rung = 0
         self.refusals: dict[str, start.Refuse] = {}
+        self.prefetch_refusals: dict[tuple[str, str], start.Refuse] = {}
         self.idle: idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None = None
         self.pulses = [Pulse(name="observer", period=timedelta(seconds=60), last_pass_at=clock.now())]
         self.closing = Closing()
@@ -70,6 +71,7 @@ class World:
             clock=clock,
             ring=self._ring,
             refusal=self.refusals.get,
+            prefetch_refusal=self.prefetch_refusals.get,
             idle=lambda record: self.idle,
             waiting_for=self._waiting_for,
             closing=self.closing,

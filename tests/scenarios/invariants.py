@@ -157,12 +157,16 @@ def _only_ours_was_stopped(scene: Scene) -> None:
 
 def _one_at_a_time(scene: Scene) -> None:
     """Of the resources that we made for one model no two were alive together, but what replaces and what is replaced;
-    and no third beside those."""
+    and no third beside those. What fills a volume stands beside what serves, and alone in its place."""
     if "two-at-once" in scene.excepted:
         return
     names = {line["request"]: line["deployment"] for line in scene.told("create.submitted")}
-    models = {line["request"]: line["model"] for line in scene.told("create.submitted")}
-    replaced = {line["deployment"]: line["detail"].get("replaces") for line in scene.told("deployment.declared")}
+    declared = {line["deployment"]: line["detail"] for line in scene.told("deployment.declared")}
+    replaced = {name: detail.get("replaces") for name, detail in declared.items()}
+    models = {
+        line["request"]: (line["model"], declared.get(line["deployment"], {}).get("fills"))
+        for line in scene.told("create.submitted")
+    }
     lives = defaultdict(list)
     for pod in scene.pods.values():
         request = pod["env"].get("GPUWARDEN_REQUEST", "")

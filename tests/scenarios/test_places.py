@@ -11,6 +11,7 @@ from tests.scenarios.world import A40, L40S, Box, World, scenario
 
 VOLUMES = 'volumes = { "US-TX-3" = "vol1", "US-KS-2" = "vol2" }'
 BESIDE_1 = f"{L40S} @ US-TX-3"
+A40_HERE = f"{A40} @ US-TX-3"
 BESIDE_2 = f"{L40S} @ US-KS-2"
 EVERY = {"US-TX-3": ["*"], "US-KS-2": ["*"]}
 
@@ -22,11 +23,11 @@ def configure_volumes(world: World) -> None:
     world.configure("m1", extra=VOLUMES)
 
 
-def configure(world: World) -> None:
+def configure(world: World, *, extra: str = "", **head: Any) -> None:
     """A model with two volumes, which are there."""
     for name, place in (("vol1", "US-TX-3"), ("vol2", "US-KS-2")):
         world.emulator.put_volume({"id": name, "name": name, "size": 100, "dataCenter": place})
-    world.configure("m1", extra=VOLUMES)
+    world.configure("m1", extra=f"{VOLUMES}\n{extra}", **head)
 
 
 async def served(world: World, box: Box) -> Any:

@@ -121,7 +121,9 @@ class Audit:
             if not life.pod.alive or life.request is None or life.request == asked:
                 continue
             others = [duty for duty in told.duties.values() if duty.request == life.request and duty.open]
-            beside += any(place is not None and duty.model == place[0] for duty in others)
+            beside += any(
+                place is not None and duty.model == place[0] and duty.deployment not in told.fills for duty in others
+            )
             if any(
                 told.places.get(duty.deployment or "") == place and (duty.deployment != old or duty.due is not None)
                 for duty in others

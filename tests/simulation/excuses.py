@@ -154,6 +154,7 @@ JUSTIFY: Final[dict[str, frozenset[str]]] = {
     "operator-request": frozenset({"operator-stop", "operator-stop-now", "operator-stop-all"}),
     "model-removed": frozenset({"model-removed", "config-emptied", "config-broken"}),
     "replaced": frozenset({"model-changed", "operator-restart"}),
+    "prefetched": frozenset({"operator-prefetch"}),
     "ambiguous-mutation": UNSURE,
     "orphan": UNSURE | LYING | {"copied-config", "account-swapped", "env-hidden", "listing-doubled", "young-unseen"},
     "reappeared": UNSURE

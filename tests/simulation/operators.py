@@ -1,7 +1,8 @@
 """What do the people do who run it?
 
-At the daemon's API: start, restart, stop, unblock. In the provider's console: delete, stop and restart pods. And one
-who looks in now and then, and does what alarms ask for after having looked at the truth: claims, confirmations.
+At the daemon's API: start, restart, prefetch, stop, unblock. In the provider's console: delete, stop and restart
+pods. And one who looks in now and then, and does what alarms ask for after having looked at the truth: claims,
+confirmations.
 """
 
 import random
@@ -182,6 +183,12 @@ KINDS: Final[dict[str, Kind]] = {
     "operator-stop-all": Kind("an operator stops everything", _posted("operator-stop-all", "/v1/stop", {}), 0.2, 0.6),
     "operator-restart": Kind(
         "an operator restarts a model", _posted("operator-restart", "/v1/models/{alias}/restart", {}), 0.7, 2.0
+    ),
+    "operator-prefetch": Kind(
+        "an operator has a model's volumes filled",
+        _posted("operator-prefetch", "/v1/models/{alias}/prefetch", {}),
+        1.0,
+        3.0,
     ),
     "operator-unblock": Kind(
         "an operator ends a hold", _posted("operator-unblock", "/v1/models/{alias}/unblock", {}), 1.0, 3.0

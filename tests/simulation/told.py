@@ -50,6 +50,8 @@ class Told:
     """Deployment → model and slot."""
     replaces: dict[str, str] = field(default_factory=dict)
     """Deployment → the one that it was made to replace."""
+    fills: set[str] = field(default_factory=set)
+    """Deployments that are there to fill a volume."""
     epochs: dict[int, str] = field(default_factory=dict)
     latest_epoch: dict[str, int] = field(default_factory=dict)
     events: Counter[str] = field(default_factory=Counter)
@@ -124,6 +126,8 @@ def _started(told: Told, line: Line, _: float) -> None:
 
 def _declared(told: Told, line: Line, _: float) -> None:
     told.places[line["deployment"]] = (line["model"], int(line["detail"]["slot"]))
+    if line["detail"].get("fills"):
+        told.fills.add(line["deployment"])
     if line["detail"].get("replaces"):
         told.replaces[line["deployment"]] = line["detail"]["replaces"]
 
