@@ -45,6 +45,19 @@ async def test_a_deleted_pod_bills_on_where_deletion_does_not_stop_billing() -> 
     assert world.truth_of(pod)["billed_seconds"] == 100
 
 
+async def test_one_deleted_pod_bills_on_for_as_long_as_it_is_ordered_to() -> None:
+    world = World()
+    pod, other = await world.create(), await world.create()
+    world.emulator.change_pod(pod, {"bills_on": True})
+    for each in (pod, other):
+        await world.client.delete(f"/v2/pods/{each}")
+    world.now += 100
+    assert (world.truth_of(pod)["billed_seconds"], world.truth_of(other)["billed_seconds"]) == (100, 0)
+    world.emulator.change_pod(pod, {"bills_on": False})
+    world.now += 100
+    assert world.truth_of(pod)["billed_seconds"] == 100
+
+
 async def test_an_empty_account_ends_pods_at_the_moment_it_is_empty() -> None:
     world = World(prices={"NVIDIA A40": 3.6}, balance=5.0)
     volume = world.emulator.put_volume({"name": "weights", "size": 10, "dataCenter": "EU-SE-1"})

@@ -3,7 +3,7 @@
 import pytest
 
 from controller.emulators.runpod import BadControl
-from tests.emulators.world import World
+from tests.emulators.world import VLLM_BODY, World
 
 PATH = "/v2/queued-pods"
 
@@ -50,6 +50,26 @@ async def test_a_cancellation_that_is_ignored_is_answered_as_if_it_were_not() ->
     assert (await world.client.delete(f"{PATH}/{queued}")).status_code == 204
     world.now += 70
     assert len(await world.listed()) == 1
+
+
+async def test_a_create_that_was_ordered_to_wait_becomes_the_pod_that_was_asked_for() -> None:
+    world = World()
+    rule = {"match": {"method": "POST"}, "times": 1, "do": {"answer": 500, "effect": True, "queued": 30}}
+    world.emulator.add_faults([rule])
+    assert (await world.client.post("/v2/pods", json=VLLM_BODY)).status_code == 500
+    (queued,) = world.emulator.queued
+    assert (await world.listed(), await state_of(world, queued), world.effects()[0]) == ([], "QUEUED", "queued")
+    world.now += 31
+    (pod,) = await world.listed()
+    shown = (await world.client.get(f"/v2/pods/{pod}")).json()
+    assert (shown["name"], shown["args"], shown["env"]) == (VLLM_BODY["name"], VLLM_BODY["args"], VLLM_BODY["env"])
+
+
+async def test_one_may_be_shown_without_its_name() -> None:
+    world = World(unheard_of=True)
+    world.emulator.put_queued({"nameless": True})
+    (listed,) = (await world.client.get(PATH)).json()["queuedPods"]
+    assert (listed["status"], "name" in listed) == ("QUEUED", False)
 
 
 async def test_another_accounts_are_not_there() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """One call: who asks what, when. `ignore`: say yes and do nothing; `omit`: leave these out of a listing; `twice`:
-    show each of its entries twice."""
+    show each of its entries twice; `queued`: what is to be made is so after so many seconds."""
 
     emulator: Emulator
     request: Request
@@ -23,6 +23,7 @@ class Ask:
     ignore: bool = False
     omit: tuple[str, ...] = ()
     twice: bool = False
+    queued: float | None = None
 
     @property
     def account(self) -> str:

@@ -115,7 +115,15 @@ async def _api(emulator: Emulator, request: Request, call: Call, deed: Deed | No
     bend = deed or Deed()
 
     def respond(now: float) -> Answer:
-        ask = Ask(emulator=emulator, request=request, now=now, ignore=bend.ignore, omit=bend.omit, twice=bend.twice)
+        ask = Ask(
+            emulator=emulator,
+            request=request,
+            now=now,
+            ignore=bend.ignore,
+            omit=bend.omit,
+            twice=bend.twice,
+            queued=bend.queued,
+        )
         answer = answer_graphql(ask) if request.path == "/graphql" else api.respond(ask)
         if answer.effect != "none":
             call.effect, call.pod = answer.effect, answer.pod

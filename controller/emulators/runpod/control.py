@@ -166,6 +166,10 @@ def _vanish(emulator: Emulator, pod: Pod, wanted: bool, now: float) -> None:
         emulator.end_pod(pod, now)
 
 
+def _set_bills_on(_: Emulator, pod: Pod, wanted: bool, __: float) -> None:
+    pod.bills_on = wanted
+
+
 def _restart(_: Emulator, pod: Pod, wanted: bool, now: float) -> None:
     if wanted:
         pods.restart_container(pod, now)
@@ -224,6 +228,7 @@ _CHANGES: Final[dict[str, tuple[Callable[[str, object], Any], Callable[[Emulator
     "env": (texts, _set_env),
     "gpu_count": (whole, _set_gpu_count),
     "cost": (not_negative, _set_cost),
+    "bills_on": (flag, _set_bills_on),
     "vanish": (flag, _vanish),
     "migrate": (flag, lambda *_: None),
     "restart": (flag, _restart),
@@ -267,6 +272,7 @@ _PUT_QUEUED: Final[dict[str, Callable[[str, object], Any]]] = {
     "id": text,
     "account": text,
     "name": text,
+    "nameless": flag,
     "image": text,
     "env": texts,
     "gpu": _gpu,

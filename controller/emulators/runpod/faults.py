@@ -34,6 +34,8 @@ class Deed:
     twice: bool = False
     ignore: bool = False
     delay: float = 0.0
+    queued: float | None = None
+    """What is to be made waits in the queue, and is made after so many seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,8 +125,8 @@ def _rule(at: str, given: object) -> Rule:
 
 def _deed(at: str, given: dict[str, Any]) -> Deed:
     _only(at, given, tuple(_READ))
-    kinds = [name for name in given if name not in ("body", "headers", "effect", "delay")]
-    if len(kinds) > 1 or not (kinds or "delay" in given):
+    kinds = [name for name in given if name not in ("body", "headers", "effect", "delay", "queued")]
+    if len(kinds) > 1 or not (kinds or given.keys() & {"delay", "queued"}):
         raise BadControl(key=at, why="must hold exactly one thing to do")
     read: dict[str, Any] = {name: _READ[name](f"{at}.{name}", value) for name, value in given.items()}
     # A spoilt answer is an answer to something that was done, unless said otherwise.
@@ -173,4 +175,5 @@ _READ: Final[dict[str, Callable[[str, object], object]]] = {
     "twice": flag,
     "ignore": flag,
     "delay": not_negative,
+    "queued": not_negative,
 }

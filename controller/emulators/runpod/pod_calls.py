@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.emulators.exchange import Answer, in_json
-from controller.emulators.runpod import bodies, catalog, cpus, network_volumes, pods, prices, shown
+from controller.emulators.runpod import bodies, catalog, cpus, network_volumes, pods, prices, queued_pods, shown
 from controller.emulators.runpod.api_call import Ask
 from controller.emulators.runpod.bodies import Refused
 from controller.emulators.runpod.pods import Pod
@@ -76,7 +76,10 @@ def _read_cursor(cursor: str | None, parameters: dict[str, str]) -> tuple[float,
 
 
 def create_pod(ask: Ask, _: str) -> Answer:
-    pod = make_pod(ask, bodies.read_create(ask.request.body))
+    asked = bodies.read_create(ask.request.body)
+    if ask.queued is not None:
+        return queued_pods.queue_create(ask, asked, after=ask.queued)
+    pod = make_pod(ask, asked)
     answer = in_json(201, shown.pod(ask.emulator, pod, ask.now))
     return answer if ask.ignore else _with(answer, "created", pod)
 

@@ -104,6 +104,8 @@ class Pod:
     cluster: dict[str, Any] | None = None
     """Where it is a member of one, it is listed on request only and cannot be changed by itself."""
     locked: bool = False
+    bills_on: bool = False
+    """Its end does not end its bill."""
     created_at: float
     listed_from: float
     readable_from: float
@@ -198,7 +200,7 @@ def model_server(pod: Pod, now: float) -> str:
 
 
 def rate(pod: Pod, *, bills_after_end: bool) -> Rate:
-    if pod.ended_at is not None and not bills_after_end:
+    if pod.ended_at is not None and not (bills_after_end or pod.bills_on):
         return NOTHING
     if pod.ended_at is None and pod.stated in _UNBILLED:
         return stopped_rate(volume_gb=pod.volume_gb()) if pod.stated == EXITED else NOTHING

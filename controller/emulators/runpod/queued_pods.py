@@ -1,8 +1,8 @@
 """Which pods wait for a machine, to become pods that bill?
 
 Runpod lists them apart from pods (2026-11-13) and says little of them: a name, a state, and until when they wait. How
-one is asked for was never seen, so that tests put them there. One that is cancelled, or whose time is over, is shown
-with that word and becomes nothing.
+one is asked for was never seen, so that tests put them there, or order that a create comes to one. One that is
+cancelled, or whose time is over, is shown with that word and becomes nothing.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ QUEUED: Final = "QUEUED"
 DEPLOYED: Final = "DEPLOYED"
 EXPIRED: Final = "EXPIRED"
 CANCELLED: Final = "CANCELLED"
+_ROOM_SECONDS: Final = 60.0
+_OF_THE_WAIT: Final = frozenset({"id", "nameless", "state", "failure", "expires_in_seconds", "deploys_in_seconds"})
 STATES: Final = (QUEUED, DEPLOYED, "FAILED", EXPIRED, CANCELLED)
 
 
 @dataclass(slots=True, kw_only=True)
 class QueuedPod:
-    """`asked` is the body of the pod that it becomes."""
+    """`asked` is the body of the pod that it becomes; some are shown without a `name`."""
 
     id: str
     account: str
-    name: str
+    name: str | None
     asked: dict[str, Any]
     state: str
+    put_at: float
     expires_at: float
     pod: str | None = None
     failure: str | None = None
@@ -46,10 +49,10 @@ def put_queued(emulator: Emulator, asked: dict[str, Any], now: float) -> str:
     queued = QueuedPod(
         id=asked.get("id") or emulator.new_id(),
         account=account,
-        name=asked["name"],
-        asked={key: asked[key] for key in ("name", "image", "env", "gpu", "ports") if key in asked}
-        | {"account": account},
+        name=None if asked.get("nameless") else asked["name"],
+        asked={key: value for key, value in asked.items() if key not in _OF_THE_WAIT} | {"account": account},
         state=asked.get("state", QUEUED),
+        put_at=now,
         expires_at=now + asked.get("expires_in_seconds", 3600.0),
         failure=asked.get("failure"),
     )
@@ -58,6 +61,14 @@ def put_queued(emulator: Emulator, asked: dict[str, Any], now: float) -> str:
     if "deploys_in_seconds" in asked:
         emulator.later(now + asked["deploys_in_seconds"], lambda at: _deploy(emulator, queued, at))
     return queued.id
+
+
+def queue_create(ask: Ask, asked: dict[str, Any], *, after: float) -> Answer:
+    """A create of a pod that waits instead. What is answered then was never seen: who orders this spoils it."""
+    wait = {"account": ask.account, "deploys_in_seconds": after, "expires_in_seconds": after + _ROOM_SECONDS}
+    queued = put_queued(ask.emulator, asked | wait, ask.now)
+    answer = in_json(202, _shown(ask.emulator.queued[queued]))
+    return Answer(status=answer.status, headers=answer.headers, body=answer.body, effect="queued", pod=queued)
 
 
 def list_queued(ask: Ask, _: str) -> Answer:
@@ -102,10 +113,11 @@ def _deploy(emulator: Emulator, queued: QueuedPod, at: float) -> None:
 def _shown(queued: QueuedPod) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": queued.id,
-        "name": queued.name,
         "status": queued.state,
         "queue": {"expiresAt": in_rfc3339(queued.expires_at)},
     }
+    if queued.name is not None:
+        shown["name"] = queued.name
     if queued.pod is not None:
         shown["podId"] = queued.pod
     if queued.failure is not None:
