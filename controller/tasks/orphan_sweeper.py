@@ -90,7 +90,7 @@ class OrphanSweeper:
 
     def _sighting(self, seen: SeenResource, *, anew: bool) -> Sighting | None:
         """What is to be remembered now; `None` if nothing changes."""
-        whose, now = orphans.whose(seen, self._store.book.owner), self._store.now
+        whose, now = self._whose(seen), self._store.now
         known = self._store.book.sightings.get(seen.key)
         if known is not None and known.whose is whose:
             again = whose is Whose.OURS and anew and known.times < 2  # nobody else's is ever stopped for being seen
@@ -104,6 +104,15 @@ class OrphanSweeper:
             times=1,
             created_at=seen.created_at,
         )
+
+    def _whose(self, seen: SeenResource) -> Whose:
+        """A request id that we sent outweighs marks that are not shown: what waits in a queue has none but its name."""
+        book = self._store.book
+        told = orphans.whose(seen, book.owner)
+        create = book.creates.get(seen.tags.request) if seen.tags.request is not None else None
+        sent = create is not None and restoration.sent(create)
+        unmarked = told is Whose.UNMARKED and not seen.cluster and not book.owner.disputed(seen.tags)
+        return Whose.OURS if sent and unmarked else told
 
     async def _consider(self, began_at: datetime, seen: SeenResource) -> datetime | None:
         sighting = self._store.book.sightings.get(seen.key)

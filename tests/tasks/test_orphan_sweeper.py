@@ -130,6 +130,21 @@ async def test_a_second_resource_of_one_request_is_an_orphan(bench: Bench) -> No
     assert [duty.key for duty in await swept(bench, task, after_s=GRACE_S)] == [twin.key]
 
 
+@pytest.mark.parametrize(("marks", "owed"), [({}, 1), ({"owner": "somebody"}, 0), ({"request": "runheardof"}, 0)])
+@on_bench
+async def test_a_second_one_without_marks_is_known_by_the_request_that_we_sent(
+    bench: Bench, marks: dict[str, Any], owed: int
+) -> None:
+    """As what waits in a queue, of which nothing is shown but the name."""
+    await bench.serve()
+    (seen,) = bench.provider.resources
+    bench.stray(tags=replace(Tags(request=seen.tags.request), **marks), namespaced=True)
+    task = sweeper(bench)
+    await swept(bench, task)
+    found = await swept(bench, task, after_s=GRACE_S)
+    assert [duty.reason for duty in found] == [StopReason.ORPHAN] * owed
+
+
 @on_bench
 async def test_what_is_over_is_no_orphan(bench: Bench) -> None:
     bench.stray(state=ProviderState.TERMINATED)

@@ -31,7 +31,7 @@ AFTER_A_LOST_CREATE: Final = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePage:
-    """`readable`: everything in it has a name. `problem` says why it is no page."""
+    """`readable`: everything that waits in it has a name. `problem` says why it is no page."""
 
     pods: tuple[Pod, ...] = ()
     readable: bool = False
@@ -67,7 +67,17 @@ def read_one(body: bytes, reader: Reader, *, now: datetime) -> Pod | Unreadable:
 
 
 def _all_named(entries: Iterable[Any]) -> bool:
-    return all(isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"] for entry in entries)
+    """Of all that may still become a pod. What became one is in the listing that the next look begins with."""
+    return all(isinstance(entry, dict) and (_is_over(entry) or _is_named(entry)) for entry in entries)
+
+
+def _is_named(entry: dict[str, Any]) -> bool:
+    return isinstance(entry.get("name"), str) and bool(entry["name"])
+
+
+def _is_over(entry: dict[str, Any]) -> bool:
+    word = entry.get("status")
+    return isinstance(word, str) and word in OVER
 
 
 def _read(entry: Any, reader: Reader, *, now: datetime) -> Pod | Unreadable:
@@ -77,6 +87,6 @@ def _read(entry: Any, reader: Reader, *, now: datetime) -> Pod | Unreadable:
     pod = reader.one({"id": f"{MARK}{entry['id']}", "name": entry.get("name"), "status": word}, now=now)
     if isinstance(pod, Unreadable):
         return pod
-    state = ProviderState.TERMINATED if word in OVER else ProviderState.PENDING if word == WAITING else None
+    state = ProviderState.TERMINATED if _is_over(entry) else ProviderState.PENDING if word == WAITING else None
     fault = None if state is ProviderState.TERMINATED else StopReason.WRONG_RESOURCE
     return replace(pod, seen=replace(pod.seen, state=state, fault=fault), plain=True)
