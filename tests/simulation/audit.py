@@ -14,6 +14,7 @@ from typing import Any, Final
 from controller.emulators.exchange import Request
 from controller.emulators.runpod.emulator import Call
 from controller.emulators.runpod.pods import Pod
+from controller.emulators.runpod.queued_pods import QUEUED, QueuedPod
 from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, UNTROUBLED, WORDLESS
 from tests.simulation.kernel import Program
 from tests.simulation.machine import Machine
@@ -35,6 +36,10 @@ SHORTENED_S: Final = 45.0
 """What `model-changed` makes of the idle time, with some room."""
 AGES_S: Final = {"startup-deadline": 840.0, "lifetime-exceeded": 7 * 86400.0 - 60.0}
 """So old is a machine at least that is stopped for its age."""
+
+
+QUEUED_MARK: Final = "queued:"
+"""Before the id of what waits, in the lines of the store."""
 
 
 class Violation(AssertionError):
@@ -137,6 +142,7 @@ class Audit:
         life, told = self.lives.get(pod_id), self.told[machine.name]
         pod = self.town.provider.pods.get(pod_id)
         if pod is None:
+            self._cancel_called(who, told, pod_id)
             return
         tags = pod.env
         if tags.get("GPUWARDEN_OWNER") != OWNER:
@@ -158,6 +164,19 @@ class Audit:
             self.numbers["stops of live pods"] += 1
         if not self._unwritable(machine):
             self._fenced(machine, who, duty.deployment or duty.id, None, f"stop of {pod_id}")
+
+    def _cancel_called(self, who: str, told: Told, queued_id: str) -> None:
+        """What waits for a machine carries no tags: only the request in its name makes it ours."""
+        queued = self.town.provider.queued.get(queued_id)
+        if queued is None:
+            return
+        self.numbers["queued cancelled"] += queued.state == QUEUED
+        if request_in(queued) not in told.submitted:
+            self.violated(3, f"{who} cancels {queued.name or 'what has no name'}, which we never ordered")
+        left = self.town.kernel.time - ON_ITS_WAY_S
+        owed = [duty for duty in told.duties.values() if duty.pod == f"{QUEUED_MARK}{queued_id}"]
+        if not any(duty.open or duty.sent >= left for duty in owed):
+            self.violated(3, f"{who} cancels {queued_id}, for which nothing is owed")
 
     def _unwritable(self, machine: Machine) -> bool:
         since = self.town.kernel.time - SLACK_S
@@ -231,6 +250,8 @@ class Audit:
     def _discharged(self, duty: Duty, evidence: dict[str, Any]) -> None:
         """Nothing billed is discharged (invariant 11)."""
         self.numbers["discharged"] += 1
+        if evidence["kind"] != "external-confirmation":
+            self._discharged_waiting(duty, evidence["kind"])
         for life in self._alive():
             if life.pod.id != duty.pod and (duty.pod is not None or life.request != duty.request):
                 continue
@@ -241,6 +262,19 @@ class Audit:
                 self.numbers["excusable discharges"] += 1
             else:
                 self.violated(11, f"{duty.id} is discharged by {evidence['kind']}, and {life.pod.id} bills")
+
+    def _discharged_waiting(self, duty: Duty, evidence: str) -> None:
+        """Nor what waits to be made and billed, nor what is billed by the very bill that is the proof."""
+        began = self.town.provider.began_at
+        called = self.called_at.get(duty.request or "")
+        for queued in self.town.provider.queued.values():
+            late = called is not None and queued.put_at - began - called >= CALL_LIMIT_S + SETTLE_S
+            same = request_in(queued) == duty.request and duty.pod is None and not late
+            if queued.state == QUEUED and (same or duty.pod == f"{QUEUED_MARK}{queued.id}"):
+                self.violated(11, f"{duty.id} is discharged by {evidence}, and {queued.id} waits in the queue")
+        pod = self.town.provider.pods.get(duty.pod or "")
+        if duty.reason == "billed-after-stop" and pod is not None and pod.meter.rate.counts:
+            self.violated(11, f"{duty.id} is discharged by {evidence}, and {pod.id} bills on")
 
     def _later_than_settle(self, life: Life) -> bool:
         """Was it made, or first shown, so long after its create was given up that nobody waits for it any more?"""
@@ -319,6 +353,11 @@ class Audit:
 
     def _alive(self) -> list[Life]:
         return [life for life in self.lives.values() if life.pod.alive]
+
+
+def request_in(queued: QueuedPod) -> str:
+    """The last word of its name: all by which it can be ours."""
+    return (queued.name or "").rpartition("-")[2]
 
 
 def _words(line: Line) -> str:

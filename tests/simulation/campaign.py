@@ -132,6 +132,10 @@ _WORST: Final = ("worst due s", "quiet after s")
 _COUNTED: Final = (
     "creates",
     "stop calls",
+    "queued cancelled",
+    "stops for billed-after-stop",
+    "stops for multi-card-stall",
+    "stops for nccl-stall",
     "stops of live pods",
     "idle stops",
     "false stops",

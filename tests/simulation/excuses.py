@@ -85,6 +85,7 @@ WORDLESS: Final = frozenset(
     {
         "slowed",
         "server-hung",
+        "cards-stall",
         "proxy-out",
         "server-dies",
         "server-refuses-key",
@@ -107,6 +108,7 @@ UNSURE: Final = frozenset(
         "create-late",
         "create-malformed",
         "create-ignored",
+        "create-queued",
         "daemon-crash",
         "daemon-killed",
         "reboot",
@@ -121,6 +123,9 @@ UNSURE: Final = frozenset(
     }
 )
 """After such a trouble nobody can say what became of a create."""
+
+QUEUED: Final = frozenset({"create-queued", "pod-queued"})
+"""What waits becomes a pod hours after anybody asked for it."""
 
 DEAD: Final = frozenset(
     {
@@ -139,7 +144,7 @@ DEAD: Final = frozenset(
 """A container that ends, by itself or by somebody's hand."""
 
 JUSTIFY: Final[dict[str, frozenset[str]]] = {
-    "crash-loop": DEAD,
+    "crash-loop": DEAD | {"starts-out-of-memory"},
     "key-refused": frozenset({"server-refuses-key", "secret-unsubstituted"}),
     "unprotected": frozenset({"server-open"}),
     "secret-unsubstituted": frozenset({"secret-unsubstituted"}),
@@ -147,18 +152,26 @@ JUSTIFY: Final[dict[str, frozenset[str]]] = {
     "pod-exited": DEAD,
     "pod-error": frozenset({"pod-error"}),
     "zero-gpu": frozenset({"pod-zero-gpu"}),
-    "stopped-serving": DEAD | {"server-hung", "proxy-out", "network-out", "suspend", "starts-unready"},
-    "hung": frozenset({"server-hung"}),
-    "wrong-resource": frozenset({"price-jump", "dearer", "pod-zero-gpu", "made-otherwise"}),
+    "stopped-serving": DEAD
+    | {"server-hung", "proxy-out", "network-out", "suspend", "starts-unready", "cards-stall", "starts-out-of-memory"},
+    "hung": frozenset({"server-hung", "cards-stall"}),
+    "multi-card-stall": frozenset({"cards-stall", "log-speaks"}),
+    "nccl-stall": frozenset({"cards-stall", "log-speaks"}),
+    "wrong-resource": frozenset({"price-jump", "dearer", "pod-zero-gpu", "made-otherwise"}) | QUEUED,
     "spend": frozenset({"price-jump", "dearer", "cost-raised", "made-otherwise", "clock-jump"}),
     "operator-request": frozenset({"operator-stop", "operator-stop-now", "operator-stop-all"}),
     "model-removed": frozenset({"model-removed", "config-emptied", "config-broken"}),
     "replaced": frozenset({"model-changed", "operator-restart"}),
     "prefetched": frozenset({"operator-prefetch"}),
     "ambiguous-mutation": UNSURE,
-    "orphan": UNSURE | LYING | {"copied-config", "account-swapped", "env-hidden", "listing-doubled", "young-unseen"},
+    "orphan": UNSURE
+    | LYING
+    | QUEUED
+    | {"copied-config", "account-swapped", "env-hidden", "listing-doubled", "young-unseen"},
+    "billed-after-stop": frozenset({"bills-on"}),
     "reappeared": UNSURE
     | LYING
+    | QUEUED
     | {"account-swapped", "stop-lags", "stop-confirmed", "copied-config", "account-claimed"},
     "lease-expired": frozenset(),
     "ownership-lost": frozenset(),

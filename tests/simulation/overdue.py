@@ -9,8 +9,10 @@ was billed for nothing meanwhile is counted as leaked.
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.simulation.audit import Audit, Life
+from controller.emulators.runpod.queued_pods import QUEUED, QueuedPod
+from tests.simulation.audit import Audit, Life, request_in
 from tests.simulation.excuses import OUT_OF_REACH
+from tests.simulation.kernel import Program
 from tests.simulation.machine import Machine
 from tests.simulation.use import use_of
 
@@ -24,6 +26,14 @@ UNOWED_MOST_S: Final = 1800.0
 """Two listings of the slow rhythm, the grace of an orphan, a doubt about an old copy of the store."""
 TOGETHER_MOST_S: Final = 3 * 900.0 + 900.0
 """A successor may start, be silent and be tried in vain for a startup deadline each; then one of the two goes."""
+QUEUED_MOST_S: Final = 1800.0
+"""As for what bills: two listings of the slow rhythm, each with the queue, and the grace of an orphan."""
+STALLED_MOST_S: Final = 1500.0
+"""Five minutes until the log is looked at, ten in which it stands still, and time to see and send."""
+BILL_YOUNG_S: Final = 8 * 3600.0
+BILLED_MOST_S: Final = 3.5 * 3600.0
+"""The next whole bucket begins within 70 minutes; a bill is asked for every hour while the end is young."""
+BILLED_OLD_MOST_S: Final = 11 * 3600.0
 DAY_S: Final = 86400.0
 LISTING_FAILS: Final = {("listing-failing", "main")}
 
@@ -37,6 +47,9 @@ class Watch:
     uses: int = 0
     unowed: float = 0.0
     together: float = 0.0
+    stalled: float = 0.0
+    stalled_in: Program | None = None
+    billed: float = 0.0
 
 
 @dataclass
@@ -45,6 +58,8 @@ class Overdue:
 
     audit: Audit
     watches: dict[str, Watch] = field(default_factory=dict)
+    waited: dict[str, float] = field(default_factory=dict)
+    """By what waits in the queue, for how long it could have been cancelled."""
     worst_due: float = 0.0
     leaked: float = 0.0
     _looked: float = 0.0
@@ -59,6 +74,11 @@ class Overdue:
         for life in self.audit.lives.values():
             if life.pod.alive:
                 self._look_at(life, span)
+            elif life.pod.bills_on:
+                self._judge_billed(life, span)
+        for queued in self.audit.town.provider.queued.values():
+            if queued.state == QUEUED:
+                self._judge_queued(queued, span)
         kernel.after(LOOK_EVERY_S, self._look)
 
     def _look_at(self, life: Life, span: float) -> None:
@@ -80,6 +100,7 @@ class Overdue:
         self._judge_due(machine, life, watch, span)
         self._judge_unowed(machine, life, watch, span)
         self._judge_together(machine, life, watch, span)
+        self._judge_stalled(machine, life, watch, span)
 
     def _judge_unused(self, life: Life, watch: Watch) -> None:
         if watch.unused > UNUSED_MOST_S:
@@ -123,6 +144,46 @@ class Overdue:
         watch.together = watch.together + span if beside else 0.0
         if watch.together > TOGETHER_MOST_S:
             self.audit.violated(2, f"{life.pod.id} stays beside what it replaces for {watch.together:.0f} s")
+
+    def _judge_stalled(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
+        """Cards that wait for each other are noticed by the log, if nothing else befell them; a daemon that starts
+        begins to count anew (invariant 10)."""
+        duties = self.audit.told[machine.name].of_pod(life.pod.id, life.request)
+        alone = self.audit.town.staged.of(life.pod.id) == {"cards-stall"}
+        if not alone or watch.stalled_in is not machine.program or any(duty.due is not None for duty in duties):
+            watch.stalled, watch.stalled_in = 0.0, machine.program
+        elif self.audit.town.staged.now("cards-stall", life.pod.id):
+            watch.stalled += span
+        if watch.stalled > STALLED_MOST_S:
+            self.audit.violated(10, f"the cards of {life.pod.id} stand still for {watch.stalled:.0f} s")
+
+    def _judge_billed(self, life: Life, span: float) -> None:
+        """What is billed after the proof of its end is owed again (invariant 11)."""
+        machine, now = self._responsible(life), self.audit.town.kernel.time
+        if machine is None or not life.pod.meter.rate.counts or not self.can_act(machine):
+            return
+        duties = [duty for duty in self.audit.told[machine.name].duties.values() if duty.pod == life.pod.id]
+        watch = self.watches.setdefault(life.pod.id, Watch())
+        if not duties or any(duty.open for duty in duties) or self.audit.town.staged.now("bill-unread"):
+            watch.billed = 0.0
+            return
+        watch.billed += span
+        ended = max(duty.ended for duty in duties)
+        if watch.billed > (BILLED_MOST_S if now - ended < BILL_YOUNG_S else BILLED_OLD_MOST_S):
+            self.audit.violated(11, f"{life.pod.id} is billed for {watch.billed:.0f} s after the proof of its end")
+
+    def _judge_queued(self, queued: QueuedPod, span: float) -> None:
+        """What waits under a request of ours is cancelled before it bills (invariant 10)."""
+        staged, request = self.audit.town.staged, request_in(queued)
+        for name, machine in self.audit.town.machines.items():
+            told = self.audit.told.get(name)
+            if told is None or request not in told.submitted or queued.account != "main":
+                continue
+            if not self.can_act(machine) or staged.now("queue-unread"):
+                continue
+            waited = self.waited[queued.id] = self.waited.get(queued.id, 0.0) + span
+            if waited > QUEUED_MOST_S and not self.told_to_wait(machine):
+                self.audit.violated(10, f"{queued.id} waits in the queue for {waited:.0f} s and is not cancelled")
 
     def _alive(self, pod: str | None) -> bool:
         life = self.audit.lives.get(pod or "")

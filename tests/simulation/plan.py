@@ -9,7 +9,15 @@ from collections.abc import Collection
 from functools import partial
 from typing import Final
 
-from tests.simulation import clients, machine_faults, operators, pod_faults, provider_faults
+from tests.simulation import (
+    card_faults,
+    clients,
+    machine_faults,
+    operators,
+    pod_faults,
+    provider_faults,
+    queue_faults,
+)
 from tests.simulation.clients import Clients, Rhythm
 from tests.simulation.machine_faults import OTHER_ACCOUNT, OTHER_KEY
 from tests.simulation.stage import Act, Kind, Stage
@@ -22,7 +30,9 @@ CALM: Final = "calm"
 CALMER: Final = 1 / 3
 KINDS: Final[dict[str, Kind]] = {
     **provider_faults.KINDS,
+    **queue_faults.KINDS,
     **pod_faults.KINDS,
+    **card_faults.KINDS,
     **machine_faults.KINDS,
     **operators.KINDS,
 }
@@ -41,6 +51,8 @@ WITH_REPLICAS: Final = 0.3
 """In so many of the runs one model has two slots."""
 WITH_VOLUMES: Final = 0.3
 """In so many of the runs the weights of one model lie on volumes in two places."""
+WITH_CARDS: Final = 0.4
+"""In so many of the runs the machines of one model have two cards."""
 VOLUMES: Final = {"US-TX-3": "vol1", "US-KS-2": "vol2"}
 
 
@@ -61,6 +73,8 @@ def settle_in(town: Town) -> None:
     machine = town.machine()
     if random.Random(f"slots {town.seed}").random() < WITH_REPLICAS:
         town.slots[town.models[-1]] = 2
+    if random.Random(f"cards {town.seed}").random() < WITH_CARDS:
+        town.further[town.models[-1]] = "gpu_count = 2"
     if random.Random(f"volumes {town.seed}").random() < WITH_VOLUMES:
         _put_volumes(town)
     town.configure(machine, *town.models)

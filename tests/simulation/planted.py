@@ -12,9 +12,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from controller import supervision, transport
-from controller.core import hosting, obligation, orphans
+from controller.core import billing, hosting, machine_log, obligation, orphans
 from controller.core.book import AccountTrust
 from controller.gateway import stream_leases
+from controller.providers.runpod import queue
 from controller.providers.runpod.adapter import RunpodWriting
 from controller.providers.writing import CreateRejected, RejectedFor
 from controller.store import duties, restoring, transaction
@@ -149,6 +150,18 @@ def _never_stops() -> None:
     _swap(executor.Executor, "stop", lambda _: lambda self, duty: None)
 
 
+def _queue_ignored() -> None:
+    _swap(queue, "read_page", lambda _: lambda body, reader, *, now: queue.QueuePage(readable=True))
+
+
+def _bill_ignored() -> None:
+    _swap(billing, "contradicted", lambda _: lambda bill, settled: {})
+
+
+def _stall_ignored() -> None:
+    _swap(machine_log, "stalled", lambda _: lambda logged, *, phase, stall_after: None)
+
+
 PLANTED: Final[dict[str, Planted]] = {
     "retry-after-5xx": Planted("a 5xx on create counts as a refusal", _retry_after_error),
     "absence-once": Planted("absence in one listing is proof", _absence_once),
@@ -162,5 +175,8 @@ PLANTED: Final[dict[str, Planted]] = {
     "unbounded-call": Planted("a call to the provider may last for ever", _unbounded_call),
     "young-absence": Planted("a young machine's absence is believed", _young_absence),
     "any-account": Planted("another account's empty listing is believed", _any_account),
+    "queue-ignored": Planted("what waits in the provider's queue is not looked at", _queue_ignored),
+    "bill-ignored": Planted("what is billed after its end is believed gone", _bill_ignored),
+    "stall-ignored": Planted("cards that wait for each other are waited for", _stall_ignored),
     "never-stops": Planted("nothing is ever stopped", _never_stops),
 }

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from controller.emulators.runpod.pods import Pod
+from tests.simulation.card_faults import cards
 from tests.simulation.provider_faults import DAY, HOUR, MINUTE
 from tests.simulation.stage import Act, Kind, Stage, Undo, spread
 from tests.simulation.town import OWNER
 
 STALL: Final = ("No available shared memory broadcast block found in 60 seconds.",) * 3
 GPUS: Final = ("NVIDIA L40S", "NVIDIA A40")
+OUT_OF_MEMORY: Final = "torch.OutOfMemoryError: CUDA out of memory."
+NEVER_S: Final = 1e7
 PLACES: Final = ("US-TX-3", "US-KS-2")
 """Where the volumes of the town's models are, as far as they have any."""
 OTHERWISE: Final[tuple[dict[str, Any], ...]] = (
@@ -24,17 +27,19 @@ OTHERWISE: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-def _changed(kind: str, change: Callable[[random.Random], dict[str, Any]], back: dict[str, Any]) -> Act:
+def _changed(
+    kind: str, change: Callable[[random.Random], dict[str, Any]], back: Callable[[Pod], dict[str, Any]]
+) -> Act:
     """One pod of ours becomes otherwise, and as it was after a while."""
 
     def act(stage: Stage, draw: random.Random) -> bool:
         pod = stage.one_of_ours(draw)
         if pod is None:
             return False
-        made = change(draw)
+        made, before = change(draw), back(pod)
         stage.provider.change_pod(pod.id, made)
         text = ", ".join(f"{name}={value}" for name, value in made.items())
-        stage.trouble(kind, pod.id, lasts=spread(draw, 30, 6 * HOUR), undo=_back(stage, pod, back), text=text)
+        stage.trouble(kind, pod.id, lasts=spread(draw, 30, 6 * HOUR), undo=_back(stage, pod, before), text=text)
         return True
 
     return act
@@ -48,13 +53,16 @@ def _back(stage: Stage, pod: Pod, change: dict[str, Any]) -> Undo:
     return undo
 
 
+def _to(change: dict[str, Any]) -> Callable[[Pod], dict[str, Any]]:
+    return lambda _: change
+
+
 def _stated(kind: str, *words: str) -> Act:
-    return _changed(kind, lambda draw: {"status": draw.choice(words)}, {"status": "RUNNING"})
+    return _changed(kind, lambda draw: {"status": draw.choice(words)}, _to({"status": "RUNNING"}))
 
 
 def _served(kind: str, **orders: Any) -> Act:
-    back = {"crash_every_seconds": None} if "crash_every_seconds" in orders else {"state": "auto"}
-    return _changed(kind, lambda draw: {"upstream": orders}, {"upstream": back})
+    return _changed(kind, lambda draw: {"upstream": orders}, _to({"upstream": {"state": "auto"}}))
 
 
 def _unready(kind: str, **orders: Any) -> Act:
@@ -73,6 +81,70 @@ def _unready(kind: str, **orders: Any) -> Act:
         return True
 
     return act
+
+
+def _out_of_memory(stage: Stage, draw: random.Random) -> bool:
+    """The model does not fit: whatever machine there is, its server dies, and its log says of what."""
+    lift = stage.settings.lay({"upstream": {"state": "crashing"}})
+    began, spoken = stage.provider.now(), set[str]()
+
+    def undo() -> None:
+        lift()
+        for pod in stage.ours():
+            if pod.upstream.state == "crashing":
+                stage.provider.change_pod(pod.id, {"upstream": {"state": "auto"}})
+
+    trouble = stage.trouble("starts-out-of-memory", lasts=spread(draw, 10 * MINUTE, 6 * HOUR), undo=undo)
+
+    def speak() -> None:
+        if trouble.over:
+            return
+        for pod in stage.ours():
+            if pod.created_at >= began and pod.id not in spoken and pod.upstream.state == "crashing":
+                spoken.add(pod.id)
+                stage.provider.change_pod(pod.id, {"log": [OUT_OF_MEMORY]})
+        stage.kernel.after(20.0, speak)
+
+    speak()
+    return True
+
+
+def _no_image(stage: Stage, draw: random.Random) -> bool:
+    """New pods get no container, for want of an image; those that wait for one get it when it is over."""
+    lift = stage.settings.lay({"boot_seconds": NEVER_S})
+
+    def undo() -> None:
+        lift()
+        for pod in stage.ours():
+            if pod.boot.boot_seconds == NEVER_S:
+                pod.boot.boot_seconds = stage.provider.now() - pod.boot.at
+
+    stage.trouble("image-missing", lasts=spread(draw, 10 * MINUTE, 6 * HOUR), undo=undo)
+    return True
+
+
+def _bills_on(stage: Stage, draw: random.Random) -> bool:
+    """Should it end within that time, its end does not end its bill."""
+    pod = stage.one_of_ours(draw)
+    if pod is None:
+        return False
+
+    def undo() -> None:
+        stage.provider.change_pod(pod.id, {"bills_on": False})
+
+    stage.provider.change_pod(pod.id, {"bills_on": True})
+    stage.trouble("bills-on", pod.id, lasts=spread(draw, 4 * HOUR, 12 * HOUR), undo=undo)
+    return True
+
+
+def _locked(stage: Stage, draw: random.Random) -> bool:
+    """In the console, against being stopped by mistake."""
+    pod = stage.one_of_ours(draw)
+    if pod is None:
+        return False
+    stage.staged.once("pod-locked", pod.id)
+    pod.locked = True
+    return True
 
 
 def _once(kind: str, change: dict[str, Any]) -> Act:
@@ -108,7 +180,7 @@ def _cloned(stage: Stage, draw: random.Random) -> bool:
         "name": pod.name,
         "image": pod.image,
         "account": pod.account,
-        "gpu": {"id": pod.gpu_id, "count": max(1, pod.gpu_count)},
+        "gpu": {"id": pod.gpu_id, "count": cards(pod)},
         "ports": pod.ports,
         "env": pod.env,
         "args": pod.args or None,
@@ -163,7 +235,7 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "pod-zero-gpu": Kind(
         "a pod of ours has lost its card",
-        _changed("pod-zero-gpu", lambda _: {"gpu_count": 0}, {"gpu_count": 1}),
+        _changed("pod-zero-gpu", lambda _: {"gpu_count": 0}, lambda pod: {"gpu_count": cards(pod)}),
         0.3,
         1,
     ),
@@ -183,7 +255,7 @@ KINDS: Final[dict[str, Kind]] = {
         _changed(
             "server-crashing",
             lambda draw: {"upstream": {"crash_every_seconds": spread(draw, 15, 400)}},
-            {"upstream": {"crash_every_seconds": None}},
+            _to({"upstream": {"crash_every_seconds": None}}),
         ),
         0.4,
         1.5,
@@ -193,14 +265,14 @@ KINDS: Final[dict[str, Kind]] = {
         _changed(
             "server-respawns",
             lambda draw: {"upstream": {"respawn_every_seconds": spread(draw, 60, 400)}},
-            {"upstream": {"respawn_every_seconds": None}},
+            _to({"upstream": {"respawn_every_seconds": None}}),
         ),
         0.3,
         1.0,
     ),
     "log-speaks": Kind(
         "a log tells of a death, and of cards that wait for each other, where there is one card",
-        _once("log-speaks", {"log": ["torch.OutOfMemoryError: CUDA out of memory.", "NCCL INFO Init", *STALL]}),
+        _once("log-speaks", {"log": [OUT_OF_MEMORY, "NCCL INFO Init", *STALL]}),
         0.4,
         1.0,
     ),
@@ -217,13 +289,17 @@ KINDS: Final[dict[str, Kind]] = {
         _changed(
             "server-dies",
             lambda draw: {"upstream": {"die_after_chunks": draw.randint(0, 3)}},
-            {"upstream": {"die_after_chunks": None}},
+            _to({"upstream": {"die_after_chunks": None}}),
         ),
         0.3,
         1.0,
     ),
     "starts-unready": Kind("new pods never become ready", _unready("starts-unready", state="booting"), 0.2, 0.6),
     "starts-crashing": Kind("new pods crash in a loop", _unready("starts-crashing", state="crashing"), 0.2, 0.6),
+    "starts-out-of-memory": Kind("new pods die, as the model does not fit", _out_of_memory, 0.15, 0.5),
+    "image-missing": Kind("new pods never get a container", _no_image, 0.15, 0.5),
+    "bills-on": Kind("a pod of ours bills on after its end", _bills_on, 0.25, 0.7),
+    "pod-locked": Kind("a pod of ours is locked", _locked, 0.2, 0.6),
     "starts-slow": Kind(
         "new pods take long to come up",
         _set("starts-slow", lambda draw: {"ready_seconds": spread(draw, 60, 1200)}, least=HOUR, most=DAY),
@@ -259,7 +335,7 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "cost-raised": Kind(
         "a pod of ours bills more than was said",
-        _changed("cost-raised", lambda draw: {"cost": draw.uniform(0.5, 9)}, {"cost": 0.4}),
+        _changed("cost-raised", lambda draw: {"cost": draw.uniform(0.5, 9)}, lambda pod: {"cost": pod.usd_per_hour}),
         0.3,
         1.0,
     ),

@@ -16,6 +16,8 @@ CREATE: Final = {"method": "POST", "path": "/v2/pods"}
 LISTING: Final = {"method": "GET", "path": "/v2/pods"}
 READ: Final = {"method": "GET", "path": "/v2/pods/*"}
 DELETE: Final = {"method": "DELETE", "path": "/v2/pods/*"}
+QUEUE: Final = {"method": "GET", "path": "/v2/queued-pods"}
+BILL: Final = {"method": "GET", "path": "/v2/billing/pods"}
 PROXY: Final = {"path": "/proxy/*"}
 
 MINUTE: Final = 60.0
@@ -47,7 +49,7 @@ def _few(kind: str, match: dict[str, str], deed: Deed, *, most: int = 2) -> Act:
     def act(stage: Stage, draw: random.Random) -> bool:
         done = deed(draw)
         rule = {"match": match, "times": draw.randint(1, most), "do": done}
-        stage.rules(kind, [rule], lasts=12 * HOUR, slack=done.get("delay", 0.0))
+        stage.rules(kind, [rule], lasts=12 * HOUR, slack=done.get("delay", 0.0) + done.get("queued", 0.0))
         return True
 
     return act
@@ -81,6 +83,23 @@ def _rate_limit(draw: random.Random) -> dict[str, Any]:
 def _refusal(draw: random.Random) -> dict[str, Any]:
     status = draw.choice(REFUSALS)
     return _rate_limit(draw) if status == 429 else {"answer": status}
+
+
+def _queued(draw: random.Random) -> dict[str, Any]:
+    """How such a create is answered was never seen: as accepted, or in any way that does not say."""
+    wait = {"queued": spread(draw, 30, 4 * HOUR)}
+    return draw.choice(
+        [
+            wait,
+            wait | {"drop": "after"},
+            wait | {"answer": draw.choice(ERRORS), "effect": True},
+            wait | {"malformed": draw.choice(SPOILT)},
+        ]
+    )
+
+
+def _no_bill(draw: random.Random) -> dict[str, Any]:
+    return {"answer": draw.choice((*ERRORS, 401, 403))} if draw.random() < 0.5 else _spoilt(draw)
 
 
 def _partial(stage: Stage, draw: random.Random) -> bool:
@@ -172,6 +191,9 @@ KINDS: Final[dict[str, Kind]] = {
         0.5,
         1.5,
     ),
+    "create-queued": Kind(
+        "a create comes to a pod that waits, and becomes one that bills", _few("create-queued", CREATE, _queued), 0.4, 1
+    ),
     "create-refused": Kind(
         "a create is refused, for any reason that there is", _few("create-refused", CREATE, _refusal, most=4), 0.7, 2.0
     ),
@@ -209,6 +231,20 @@ KINDS: Final[dict[str, Kind]] = {
         _lasting("listing-error", LISTING, lambda draw: {"answer": draw.choice((*ERRORS, 401, 403, 404))}, **WHILE),
         0.3,
         1.0,
+    ),
+    "queue-unread": Kind(
+        "what waits for a machine cannot be read",
+        _lasting(
+            "queue-unread",
+            QUEUE,
+            lambda draw: draw.choice([{"answer": draw.choice(ERRORS)}, _spoilt(draw), {"hang": 60.0}]),
+            **WHILE,
+        ),
+        0.2,
+        0.7,
+    ),
+    "bill-unread": Kind(
+        "the bill cannot be read", _lasting("bill-unread", BILL, _no_bill, least=HOUR, most=12 * HOUR), 0.2, 0.5
     ),
     "read-lags": Kind(
         "a new pod cannot be read for a while",

@@ -30,10 +30,13 @@ from tests.simulation.town import SECRETS, Town
 HOUR: Final = 3600.0
 QUIET_WITHIN_S: Final = 3 * HOUR
 """Idle 300 s, a drain of 600 s, a startup deadline of 900 s that may double, proof of absence: with room."""
+BILL_QUIET_WITHIN_S: Final = 12 * HOUR
+"""What was owed by its bill is so until the bill was quiet for whole hours, and those could not change any more."""
 FULL_EVERY_S: Final = 2 * HOUR
 MODELS: Final = ("m1", "m2")
 FILED_WITHIN_S: Final = 120.0
 ON_ITS_WAY_S: Final = 5.0
+BILLED: Final = "billed-after-stop"
 UNFILED: Final = UNSURE | {"evidence-rotated", "config-broken", "clock-jump"}
 """Without these, what was committed is in the file some seconds later."""
 SCRATCH: Final = Path("/dev/shm")
@@ -146,9 +149,24 @@ class _Run:
             self.audit.violated(10, f"after {QUIET_WITHIN_S:.0f} s of quiet there is still {', '.join(left)}")
             self._raise()
         self.audit.numbers["quiet after s"] = int(kernel.time - begun)
+        while self._billed() and kernel.time < begun + BILL_QUIET_WITHIN_S:
+            self._until(kernel.time + 600.0)
+        if billed := self._billed():
+            self.audit.numbers["owed at the end"] += len(billed)
+            self.audit.violated(10, f"after {BILL_QUIET_WITHIN_S:.0f} s of a quiet bill there is still {billed[0]}")
+            self._raise()
+
+    def _billed(self) -> list[str]:
+        """What is owed for having been billed after its end."""
+        return [
+            f"obligation {duty.id} of {name}"
+            for name, told in self.audit.told.items()
+            for duty in told.duties.values()
+            if duty.open and duty.reason == BILLED
+        ]
 
     def _left(self) -> list[str]:
-        """What is billed, or owed, though nobody wants anything any more."""
+        """What is billed, or owed, though nobody wants anything any more; but for what only the bill can end."""
         known = {told.installation for told in self.audit.told.values()}
         alive = [
             f"pod {life.pod.id}"
@@ -159,7 +177,7 @@ class _Run:
             f"obligation {duty.id} of {name}"
             for name, told in self.audit.told.items()
             for duty in told.duties.values()
-            if duty.open
+            if duty.open and duty.reason != BILLED
         ]
         return alive + owed
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from controller.emulators.runpod.pods import Pod, status
-from tests.simulation import machine_faults, operators, pod_faults, provider_faults
+from tests.simulation import card_faults, machine_faults, operators, pod_faults, provider_faults, queue_faults
 from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, OUT_OF_REACH
 from tests.simulation.kernel import order_scopes
 from tests.simulation.logged import keep_failures
@@ -122,6 +122,8 @@ CALLS: dict[str, tuple[str, str]] = {
     "read": ("GET", "/v2/pods/{pod}"),
     "delete": ("DELETE", "/v2/pods/{pod}"),
     "proxy": ("GET", "/proxy/{pod}/8000/health"),
+    "queue": ("GET", "/v2/queued-pods"),
+    "bill": ("GET", "/v2/billing/pods"),
 }
 
 
@@ -166,6 +168,9 @@ WRONG: dict[str, Callable[[str, int, Pod], bool]] = dict.fromkeys(BY_RULE, faile
     "create-late": lambda seen, made, _: seen == "TimeoutError" or made == 1,
     "create-refused": lambda seen, made, _: seen.startswith("4") and made == 0,
     "create-malformed": lambda seen, made, _: unreadable(seen) and made == 1,
+    "create-queued": lambda seen, made, _: not seen.startswith("201") and made == 0,
+    "queue-unread": lambda seen, *_: not seen.startswith("200") or '"queuedPods"' not in seen,
+    "bill-unread": lambda seen, *_: not seen.startswith("200") or '"records"' not in seen,
     "create-ignored": lambda seen, made, _: seen.startswith("201") and made == 0,
     "listing-partial": lambda seen, _, pod: seen.startswith("200") and pod.id not in seen,
     "listing-empty": lambda seen, _, pod: seen.startswith("200") and pod.id not in seen,
@@ -190,6 +195,8 @@ SETTINGS = {
     "starts-slow": "ready_seconds",
     "starts-unready": "upstream",
     "starts-crashing": "upstream",
+    "starts-out-of-memory": "upstream",
+    "image-missing": "boot_seconds",
     "said-early": "provisioning",
     "secret-unsubstituted": "substitute_secrets",
     "no-stock": "stock",
@@ -233,6 +240,7 @@ POD_CHANGES: dict[str, Callable[[Play, Pod], object]] = {
     "server-wrong-model": lambda play, pod: pod.upstream.state == "wrong-model",
     "server-open": lambda play, pod: pod.upstream.state == "open",
     "server-dies": lambda play, pod: pod.upstream.die_after_chunks is not None,
+    "bills-on": lambda play, pod: pod.bills_on,
 }
 
 
@@ -254,6 +262,7 @@ POD_EVENTS: dict[str, Callable[[Play, Pod], object]] = {
     "console-stop": lambda play, pod: pod.stated == "EXITED",
     "console-restart": lambda play, pod: not pod.boot.first,
     "pod-restarted": lambda play, pod: not pod.boot.first,
+    "pod-locked": lambda play, pod: pod.locked,
     "pod-terminated": lambda play, pod: not pod.alive and "TERMINATED" in play.see("GET", f"/v2/pods/{pod.id}"),
     "log-speaks": lambda play, pod: "NCCL" in pod.log[1][2],
     "pod-migrated": lambda play, pod: not pod.alive and play.town.alive()[0].env == pod.env,
@@ -324,6 +333,6 @@ def test_excuses_name_kinds_that_there_are() -> None:
 
 
 def test_every_kind_is_tried_alone() -> None:
-    tried = {*BY_RULE, *SETTINGS, *POD_CHANGES, *POD_EVENTS, "foreign-pod"}
-    assert tried >= set(provider_faults.KINDS) | set(pod_faults.KINDS)
+    tried = {*BY_RULE, *SETTINGS, *POD_CHANGES, *POD_EVENTS, "foreign-pod", *queue_faults.KINDS, *card_faults.KINDS}
+    assert tried >= set(provider_faults.KINDS) | set(pod_faults.KINDS) | set(queue_faults.KINDS)
     assert set(KINDS) - tried <= set(machine_faults.KINDS) | set(operators.KINDS)

@@ -31,6 +31,7 @@ class Duty:
     sent: float = 0.0
     """When the last stop was submitted."""
     ending: str | None = None
+    ended: float = 0.0
 
     @property
     def open(self) -> bool:
@@ -177,11 +178,12 @@ def _stop_sent(told: Told, line: Line, now: float) -> None:
         told.problems.append((1, f"a stop is submitted under {duty.id}, which has ended"))
 
 
-def _ended(told: Told, line: Line, _: float) -> None:
+def _ended(told: Told, line: Line, now: float) -> None:
     duty = told.duties[line["obligation"]]
     _pod(duty, line)
     if duty.ending is not None:
         told.problems.append((1, f"obligation {duty.id} ends twice"))
+    duty.ended = now
     duty.ending = line["event"].removeprefix("obligation.")
     if duty.ending == "discharged" and not (line.get("evidence") or {}).get("kind"):
         told.problems.append((1, f"obligation {duty.id} is discharged without evidence"))

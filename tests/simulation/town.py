@@ -56,6 +56,10 @@ class Provider(Emulator):
         with self.program.inside():
             return super().put_volume(given)
 
+    def put_queued(self, given: dict[str, Any]) -> str:
+        with self.program.inside():
+            return super().put_queued(given)
+
     def change_pod(self, pod_id: str, change: dict[str, Any]) -> str:
         with self.program.inside():
             return super().change_pod(pod_id, change)
