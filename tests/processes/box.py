@@ -6,17 +6,13 @@ takes seconds. Everything lies in one folder, whose path is short because a sock
 
 import atexit
 import json
-import os
 import re
 import shutil
 import socket
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +23,7 @@ from controller.api.client import DaemonClient, Problem, Unreachable
 from controller.http1 import Pool
 from controller.store.database import prepare
 from tests.processes.children import Child, until
+from tests.processes.commands import Ran, inherited, ran_anew, ran_forked
 from tests.processes.notifications import notify_socket
 
 SERVER_KEY = "open-sesame"
@@ -75,25 +72,12 @@ idle_after = "{idle_after}"
 _template: list[Path] = []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """A command that ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out)
-        return found
-
-
 class Box:
-    """`provider` is the emulator's address."""
+    """`provider` is the emulator's address; `anew`: every process is an interpreter of its own, none is forked."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, anew: bool = False) -> None:
         self.folder = folder
+        self.anew = anew
         self.children: list[Child] = []
         self.provider = ""
         self.state = folder / "state"
@@ -163,15 +147,28 @@ class Box:
     # Processes
 
     def spawn(self, name: str, *words: str, output: int | None = None, **environment: str) -> Child:
-        """`output` is a descriptor for its words, instead of a file."""
+        """An interpreter of its own; `output` is a descriptor for its words, instead of a file."""
+        return self._child(Child.started, name, words, output, environment)
+
+    def fork(self, name: str, *words: str, output: int | None = None, **environment: str) -> Child:
+        """The same in a moment, where nobody looks at how it was started."""
+        return self._child(Child.started if self.anew else Child.forked, name, words, output, environment)
+
+    def _child(
+        self,
+        begin: Callable[..., Child],
+        name: str,
+        words: tuple[str, ...],
+        output: int | None,
+        environment: dict[str, str],
+    ) -> Child:
         log = self.folder / f"{len(self.children)}-{name}.log"
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("GPUWARDEN_")}
-        child = Child(name, list(words), log=log, output=output, environment=inherited | environment)
+        child = begin(name, list(words), log=log, output=output, environment=inherited() | environment)
         self.children.append(child)
         return child
 
     async def start_emulator(self, **settings: Any) -> Child:
-        child = self.spawn("emulator", "emulate", "runpod", "--listen", "127.0.0.1:0")
+        child = self.fork("emulator", "emulate", "runpod", "--listen", "127.0.0.1:0")
         pattern = re.compile(r"base_url (http://\S+)/v2")
         found = await until(lambda: pattern.search(child.text()), within=START_LIMIT, what="the emulator's address")
         self.provider = found[1]
@@ -183,13 +180,13 @@ class Box:
         """Until systemd would take it for ready."""
         with notify_socket(self.folder / "notify.sock") as told:
             words = ("run", "--config", str(self.config))
-            child = self.spawn("daemon", *words, output=output, NOTIFY_SOCKET=told.name, **environment)
+            child = self.fork("daemon", *words, output=output, NOTIFY_SOCKET=told.name, **environment)
             await until(lambda: told.said("READY=1") or not child.running, within=START_LIMIT, what="READY")
         assert child.running, child.text()
         return child
 
     async def run_gateway(self) -> Child:
-        child = self.spawn("gateway", "gateway", "--config", str(self.config))
+        child = self.fork("gateway", "gateway", "--config", str(self.config))
         await self.eventually(self._gateway_answers, within=START_LIMIT, what="the gateway's answer")
         return child
 
@@ -202,15 +199,9 @@ class Box:
 
     async def cli(self, *words: str, within: float = 20.0, **environment: str) -> Ran:
         """One command to its end."""
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("GPUWARDEN_")}
+        ran = ran_anew if self.anew else ran_forked
         with anyio.fail_after(within):
-            done = await anyio.run_process(
-                [sys.executable, "-m", "controller", *words, "--config", str(self.config)],
-                check=False,
-                stdin=subprocess.DEVNULL,
-                env=inherited | environment,
-            )
-        return Ran(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
+            return await ran([*words, "--config", str(self.config)], inherited() | environment)
 
     # The provider
 
@@ -364,10 +355,12 @@ class Box:
 
 
 @asynccontextmanager
-async def box(*, limit: float = TEST_LIMIT, configure: bool = True, **settings: Any) -> AsyncIterator[Box]:
+async def box(
+    *, limit: float = TEST_LIMIT, configure: bool = True, anew: bool = False, **settings: Any
+) -> AsyncIterator[Box]:
     """An emulator that runs, and a config for it; all of it is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="gpuwarden-"))
-    found = Box(folder)
+    found = Box(folder, anew=anew)
     try:
         with anyio.fail_after(limit):
             await found.start_emulator(**settings)

@@ -1,6 +1,7 @@
 """How does a test run a command of ours as a process of its own, and how does none of them outlive it?
 
-A child's words go to a file. It dies with the test's process, whatever becomes of that, and is killed with its whole
+A child's words go to a file. It is an interpreter of its own, or forked from one that has imported everything: see
+`nursery`. It dies with the test's process, whatever becomes of that, and is killed with its whole
 group at the end; nothing is ever ended by name.
 """
 
@@ -11,9 +12,11 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anyio
+
+from tests.processes.nursery import Forked, nursery
 
 TETHERED = """
 import ctypes, os, runpy, signal, sys
@@ -28,13 +31,17 @@ LOOK_EVERY = 0.01
 class Child:
     """One running command."""
 
-    def __init__(
-        self, name: str, words: list[str], *, log: Path, output: int | None, environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes] | Forked, *, log: Path) -> None:
         self.name = name
         self.log = log
+        self._process = process
+
+    @classmethod
+    def started(
+        cls, name: str, words: list[str], *, log: Path, output: int | None, environment: Mapping[str, str]
+    ) -> Self:
         with log.open("wb") as opened:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-c", TETHERED.format(parent=os.getpid()), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=opened if output is None else output,
@@ -42,6 +49,16 @@ class Child:
                 start_new_session=True,
                 env=dict(environment),
             )
+        return cls(name, process, log=log)
+
+    @classmethod
+    def forked(
+        cls, name: str, words: list[str], *, log: Path, output: int | None, environment: Mapping[str, str]
+    ) -> Self:
+        with log.open("wb") as opened:
+            into = opened.fileno() if output is None else output
+            process = nursery().start(words, stdout=into, stderr=into, environment=environment)
+        return cls(name, process, log=log)
 
     @property
     def pid(self) -> int:

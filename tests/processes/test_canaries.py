@@ -187,7 +187,7 @@ async def test_no_planted_secret_is_in_anything_written_shown_or_sent() -> None:
         "api_key": ACCOUNT,
     }
     gathered = Gathered()
-    async with box(limit=150, **careless) as world:
+    async with box(limit=150, anew=True, **careless) as world:
         plant(world)
         await live(world, gathered)
         for call in await world.creates():
