@@ -17,6 +17,8 @@ class LoopClock:
         self._suspended = timedelta()
         self._uncounted = timedelta()
         self._boots = 1
+        self._looked: tuple[float, timedelta] = (0.0, timedelta())
+        """The loop's time when it was asked for last: it stands still while a pass runs, and is asked for often."""
 
     def true(self) -> datetime:
         """The time that nobody's clock can change."""
@@ -29,7 +31,10 @@ class LoopClock:
         return self.wall()
 
     def boot(self) -> timedelta:
-        return timedelta(seconds=asyncio.get_running_loop().time()) + self._suspended
+        seconds = asyncio.get_running_loop().time()
+        if seconds != self._looked[0]:
+            self._looked = (seconds, timedelta(seconds=seconds))
+        return self._looked[1] + self._suspended
 
     def boot_id(self) -> str:
         return f"boot-{self._boots}"

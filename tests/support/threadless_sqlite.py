@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support import statements  # noqa: F401 - whoever opens many stores compiles nothing twice
+
 Parameters = Sequence[Any] | dict[str, Any]
 
 
