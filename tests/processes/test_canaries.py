@@ -128,14 +128,14 @@ async def ask_the_daemon(world: Box, gathered: Gathered) -> None:
     assert {"api /metrics", "api /v1/status", "api /v1/evidence", "api /openapi.json"} <= set(gathered.texts)
 
 
-async def run_commands(world: Box, gathered: Gathered) -> None:
+async def run_commands(world: Box, gathered: Gathered, *, copy: str = "copy.db") -> None:
     for words in READING:
         ran = await world.cli(*words)
         assert "Traceback" not in ran.err
         gathered.add(f"command {' '.join(words)}", ran.out + ran.err)
-    copy = world.folder / "copy.db"
-    ran = await world.cli("backup", str(copy))
-    assert copy.exists(), ran.err
+    kept = world.folder / copy
+    ran = await world.cli("backup", str(kept))
+    assert kept.exists(), ran.err
 
 
 def look_at_processes(world: Box, gathered: Gathered) -> int:
@@ -176,7 +176,12 @@ async def live(world: Box, gathered: Gathered) -> None:
     await world.fault({"answer": 500}, method="DELETE", times=1)
     await world.daemon.post("/v1/models/m1/stop", {"now": True})
     await world.all_ended()
+    # The whole order comes back as what is wrong with it, and is kept for operators: alarm, `explain`, evidence.
+    await world.fault({"answer": 422}, method="POST", path="/v2/pods", times=1)
+    await ask_the_gateway(world, gathered)
+    assert "model-blocked" in str((await world.daemon.get("/v1/status"))["alarms"])
     await ask_the_daemon(world, gathered)
+    await run_commands(world, gathered, copy="copy-after.db")
 
 
 async def test_no_planted_secret_is_in_anything_written_shown_or_sent() -> None:

@@ -1,5 +1,6 @@
 """What is done, and what is told, while the provider or the money says no?"""
 
+from itertools import pairwise
 from typing import Any, Final
 
 import anyio
@@ -147,6 +148,8 @@ def test_no_capacity_is_tried_in_rounds_while_somebody_waits_and_is_told_at_the_
             assert any("no longer any instances" in line["text"] for line in lines)
             assert told.at >= 569
             assert 4 <= len(world.creates()) <= 20
+            rounds = [call["s"] for call in world.creates()][::2]  # two types in each
+            assert all(later - earlier >= 30 for earlier, later in pairwise(rounds))
             assert world.pods() == []
             assert box.daemon.store.book.memory("m1").failures == 0
             world.emulator.change_settings({"stock": {}})

@@ -106,6 +106,7 @@ class World:
         self.emulator_app = build_app(self.emulator)
         self.transport = AsgiTransport(self.emulator_app)
         self.runs = 0
+        self.client_keys: frozenset[str] = frozenset()  # digests; empty: the gateway asks for none
         self.excepted: set[str] = set()
         """Which invariants this scenario stages an exception from."""
 
@@ -175,9 +176,9 @@ class World:
         """A gateway that outlives the daemons behind it."""
         socket: MutableMapping[str, Any] = {"socket": None}
         wire, upstream = AsgiWire(socket), AsgiWire({"127.0.0.1:1": self.emulator_app})
-        keys = {alias: lambda: SERVER_KEY for alias in models}
+        keys, settings = {alias: lambda: SERVER_KEY for alias in models}, load(self.folder / "config.toml", {})
         gateway = build_gateway(
-            GatewayConfig(models=keys, declared=declared(load(self.folder / "config.toml", {}))),
+            GatewayConfig(models=keys, declared=declared(settings), client_keys=self.client_keys),
             daemon=DaemonClient(wire, "unix:/run/gateway.sock:"),
             upstream=upstream,
             clock=self.clock,
@@ -365,8 +366,7 @@ def scenario(play: Callable[[World], Awaitable[None]], *, seed: int | None = Non
             world = World(folder, group, **settings)
             await play(world)
             group.cancel_scope.cancel()
-            secrets = (SERVER_KEY, ACCOUNT_KEY)
-            truth = world.emulator.truth()
+            truth, secrets = world.emulator.truth(), (SERVER_KEY, ACCOUNT_KEY)
             check(Scene(state=world.state, truth=truth, secrets=secrets, excepted=frozenset(world.excepted)))
 
     try:
