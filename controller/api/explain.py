@@ -7,12 +7,14 @@ The first line is the short answer that `status` shows.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import TypeGuard
 
 from controller.api.load import in_words
 from controller.api.panel import Panel
-from controller.api.views import held, is_draining, refusal_of, serving, stance
+from controller.api.views import held, is_draining, listed_at, refusal_of, serving, stance
 from controller.core import idle, replacement, start
+from controller.core.costs import below_list
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import SERVING, Phase
@@ -125,6 +127,7 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
         machine = panel.book.ordered(record) or record.offer or "it"
         text = f"{machine} costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far"
         yield Line(subject=record.id, text=text, since=record.started_at)
+    yield from _below_list(record, listed_at(panel, record))
     yield from _making_way(panel, record)
     if record.phase is Phase.ACTIVE:
         yield from _load(panel, record)
@@ -132,6 +135,13 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
     if record.started_at is not None and record.phase in {Phase.REQUESTED, Phase.ACTIVE}:
         lifetime = panel.policy.lifetime(record.spec.requested_lifetime)
         yield Line(subject=record.id, text="stopped at the end of its lifetime", until=record.started_at + lifetime)
+
+
+def _below_list(record: Record, listed: Decimal | None) -> Iterator[Line]:
+    """RP-20: nothing else tells of a tier."""
+    if below_list(record.usd_per_hour, listed):
+        text = f"that is less than the catalog's ${listed}: it may be spot or such, and be taken away at any time"
+        yield Line(subject=record.id, text=text, since=record.started_at)
 
 
 def _why_there(panel: Panel, record: Record, model: ModelPolicy | None) -> Line:

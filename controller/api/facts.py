@@ -13,7 +13,7 @@ from controller.api.explain import lines_of, models_of
 from controller.api.load import load
 from controller.api.panel import Panel
 from controller.api.readiness import reasons
-from controller.api.views import held, phase_of, routable, stance
+from controller.api.views import held, listed_at, phase_of, routable, stance
 from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import Evidence
@@ -183,6 +183,7 @@ def deployment(panel: Panel, record: Record) -> Json:
         "ended_at": at(record.ended_at),
         "epoch": record.epoch,
         "usd_per_hour": usd(record.usd_per_hour),
+        "listed_usd_per_hour": usd(listed_at(panel, record)),
         "offer": record.offer,
         "ordered": panel.book.ordered(record),
         "evidence": proof(record.evidence),

@@ -8,11 +8,13 @@ pass do not count.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from controller.api.panel import Panel
 from controller.core import start
 from controller.core.book import ModelMemory
+from controller.core.costs import list_price
 from controller.core.deployment import Record
 from controller.core.errors import Code
 from controller.core.lifecycle import LIVE, Phase
@@ -223,3 +225,8 @@ def _failure(panel: Panel, memory: ModelMemory) -> Json | None:
         "reason": failure.told,
         "retry_after_seconds": None if until is None else seconds_left(until, panel.now),
     }
+
+
+def listed_at(panel: Panel, record: Record) -> Decimal | None:
+    """What the catalog lately said that an hour of such a machine costs on demand."""
+    return list_price(record, panel.models.get(record.model), panel.book, panel.view.value.usd_per_hour)

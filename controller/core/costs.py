@@ -1,7 +1,8 @@
-"""Does a machine bill more than it may?
+"""Does a machine bill more than it may, or less than the list says?
 
 What the provider says that it bills now is read in every listing (RP-49). One listing may show anything; said twice in
-a row it is believed. What is not said is not known, and ends the series.
+a row it is believed. What is not said is not known, and ends the series. A machine that is cheaper than the list may be
+of a tier that can be taken away (RP-20): nothing is done about it, and nobody may call it anything else.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from controller.core.policy import ModelPolicy
 from controller.core.spend import ceiling
 
 BELIEVED_AFTER: Final = 2
+AS_LISTED: Final = Decimal("0.99")
+"""Prices are rounded somewhere: so much of the list's is the list's."""
 
 Costs = tuple[Decimal, ...]
 """The latest amounts that listings said in a row, USD an hour, the newest last."""
@@ -48,6 +51,19 @@ def ceiling_of(
         return model.usd_per_hour_max
     reserved = book.ceiling(record.id)
     return ceiling(model, usd_per_hour) if reserved is None and model is not None else reserved
+
+
+def list_price(
+    record: Record, model: ModelPolicy | None, book: Book, usd_per_hour: Mapping[str, Decimal]
+) -> Decimal | None:
+    """What the catalog says that a machine like this costs; `None`: it does not say."""
+    card = usd_per_hour.get(record.offer or book.ordered(record) or "")
+    return None if card is None or model is None else card * model.cards
+
+
+def below_list(said: Decimal | None, listed: Decimal | None) -> bool:
+    """Does it bill less than it would on demand? What costs nothing yet says nothing."""
+    return said is not None and listed is not None and 0 < said < listed * AS_LISTED
 
 
 def too_dear(costs: Costs, ceiling: Decimal | None) -> bool:

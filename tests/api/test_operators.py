@@ -1,7 +1,9 @@
 """What an operator reads, and whether it is what is on record and seen."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -198,6 +200,19 @@ async def test_explain_says_why_it_runs_until_when_and_for_how_much(house: World
     ]
     assert lines[2]["until"] == at(until)
     assert lines[3]["until"] == at(house.clock.now() - timedelta(hours=1) + timedelta(days=7))
+
+
+@pytest.mark.parametrize(("listed", "told"), [("0.79", False), ("0.797", False), ("0.80", True), (None, False)])
+async def test_a_machine_below_the_list_price_is_never_taken_for_one_on_demand(
+    house: World, listed: str | None, told: bool
+) -> None:
+    await house.serve()
+    prices = {} if listed is None else {"L40S": Decimal(listed)}
+    house.panel.view.publish(replace(house.panel.view.value, usd_per_hour=prices))
+    told_of = [text for text in await texts(house) if "taken away at any time" in text]
+    (shown,) = (await house.operator.get("/v1/deployments"))["deployments"]
+    assert (len(told_of), shown["usd_per_hour"]) == (int(told), "0.79")
+    assert shown["listed_usd_per_hour"] == (None if listed is None else str(Decimal(listed).normalize()))
 
 
 async def test_explain_says_what_is_owed_and_which_proof_is_missing(house: World) -> None:

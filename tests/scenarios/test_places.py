@@ -165,6 +165,18 @@ def test_a_machine_dearer_than_the_catalog_said_is_stopped_at_once() -> None:
     scenario(play, price_jump=1.1)
 
 
+def test_a_machine_below_the_list_price_serves_and_is_told_as_no_machine_on_demand() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            assert (await box.chat(world)).status == 200
+            lines = (await box.operators.get("/v1/models/m1/explain"))["lines"]
+            told = [line["text"] for line in lines if "less than the catalog's" in line["text"]]
+            assert len(told) == 1 and "taken away" in told[0]
+
+    scenario(play, price_jump=0.5)
+
+
 UNLIMITED = """
 [models.m1]
 model = "org/m1"

@@ -10,6 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
+from controller.core.costs import below_list
 from controller.core.deployment import SeenResource
 from controller.core.evidence import StopReason
 from controller.core.identity import Owner
@@ -102,8 +103,7 @@ def price(seen: SeenResource | None, *, listed: Decimal) -> Answer:
     if seen is None or seen.usd_per_hour is None:
         return _open("OU-6", "its price was never shown")
     text = f"${seen.usd_per_hour}/h, and the catalog says ${listed}/h"
-    least = listed * Decimal("0.99")
-    return Answer(question="OU-6", said=Said.YES if seen.usd_per_hour >= least else Said.NO, text=text)
+    return Answer(question="OU-6", said=Said.NO if below_list(seen.usd_per_hour, listed) else Said.YES, text=text)
 
 
 def cards(inside: Inside | Failed | None, *, wanted: int) -> Answer:
