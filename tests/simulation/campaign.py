@@ -26,7 +26,7 @@ from tests.simulation.run import Draft, Result, run
 SEED_LIMIT_S: Final = 1800
 LOOK_EVERY_S: Final = 10
 SHOWN: Final = 60
-SELDOM: Final = (20_000, 20, 100)
+SELDOM: Final = (200_000, 20, 100)
 """How often a child's collector looks: it is to find next to nothing."""
 Running = tuple[ForkProcess, Path, float]
 

@@ -124,7 +124,7 @@ class Loop(asyncio.BaseEventLoop):
 
     def turn(self, draw: random.Random) -> int:
         """Run what is ready now, in a drawn order; what it makes ready waits for the next turn."""
-        batch = list(self.waiting)
+        batch: list[Any] = list(self.waiting)  # what a handle holds has no public name
         self.waiting.clear()
         if len(batch) > 1:
             draw.shuffle(batch)
@@ -137,7 +137,12 @@ class Loop(asyncio.BaseEventLoop):
                 if not program.alive:
                     break
                 if not handle._cancelled:
-                    handle._run()
+                    try:
+                        handle._context.run(handle._callback, *handle._args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as problem:  # as asyncio's own handles do
+                        self.call_exception_handler({"message": f"in {handle!r}", "exception": problem})
         finally:
             asyncio._set_running_loop(None)
         return len(batch)
@@ -273,6 +278,8 @@ class Kernel:
         self.trace = Trace()
         self._draw = random.Random(f"schedule {seed}")
         self._programs: list[Program] = []
+        self._loops: list[Loop] = []
+        """Of the programs that live, in their order."""
         self._buried: list[Program] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._event_number = itertools.count()
@@ -284,10 +291,12 @@ class Kernel:
     def program(self, name: str) -> Program:
         made = Program(self, name)
         self._programs.append(made)
+        self._loops.append(made.loop)
         return made
 
     def bury(self, program: Program) -> None:
         self._programs.remove(program)
+        self._loops.remove(program.loop)
         self._buried.append(program)
 
     def problems(self) -> list[str]:
@@ -321,18 +330,21 @@ class Kernel:
             self._advance(limit)
 
     def _turn_one(self) -> bool:
-        ready = [program for program in self._programs if program.loop.waiting and not program.stopped]
+        ready = [loop for loop in self._loops if loop.waiting and not loop.program.stopped]
         if not ready:
             return False
         chosen = ready[0] if len(ready) == 1 else ready[int(self._draw.random() * len(ready))]
-        chosen.loop.turn(self._draw)
+        chosen.turn(self._draw)
         return True
 
     def _advance(self, limit: float) -> None:
         """Move the clock to the next thing that is due, and let it happen."""
-        awake = [program.loop for program in self._programs if not program.stopped]
-        timers = [timer for loop in awake if (timer := loop.next_timer()) is not None]
-        due = min(timers, default=None)
+        due: float | None = None
+        awake = [loop for loop in self._loops if not loop.program.stopped]
+        for loop in awake:
+            timer = loop.next_timer()
+            if timer is not None and (due is None or timer < due):
+                due = timer
         if self._events and (due is None or self._events[0][0] <= due):
             at, _, act = heapq.heappop(self._events)
             self._move(at, limit)
@@ -340,7 +352,8 @@ class Kernel:
         elif due is not None:
             self._move(due, limit)
             for loop in awake:
-                loop.collect()
+                if loop.timers and loop.timers[0][0] <= self.time:
+                    loop.collect()
         else:
             raise Deadlock(f"nothing is scheduled at {self.time:.3f}")
 
