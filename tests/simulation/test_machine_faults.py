@@ -122,7 +122,14 @@ def test_second_machine_runs_with_a_copy_of_the_config(play: Play) -> None:
     assert all(machine.program is not None for machine in play.town.machines.values())
 
 
-ACTS = ("operator-start", "operator-restart", "operator-stop", "operator-stop-now", "operator-unblock")
+ACTS = (
+    "operator-start",
+    "operator-restart",
+    "operator-prefetch",
+    "operator-stop",
+    "operator-stop-now",
+    "operator-unblock",
+)
 
 
 @pytest.mark.parametrize("kind", [*ACTS, "operator-stop-all"])
@@ -136,7 +143,9 @@ def test_operator_s_act_is_answered_and_on_record(kind: str, play: Play) -> None
     subjects = {"m1", "m2"} if kind == "operator-stop-all" else {alias}
     assert {subject for subject, over in play.spans(kind) if over} == subjects
     play.wait(60)
-    assert bool(play.town.alive()) == (kind in {"operator-start", "operator-restart", "operator-unblock"})
+    assert bool(play.town.alive()) == (
+        kind in {"operator-start", "operator-restart", "operator-prefetch", "operator-unblock"}
+    )
 
 
 def test_a_young_pod_is_stopped_before_it_is_shown_and_its_delete_finds_nothing(play: Play) -> None:
