@@ -28,8 +28,9 @@ demo: ## the whole story on this machine, with an emulated provider and a real m
 	export GPUWARDEN_DEMO_SETUP_SECONDS=$$(( ($$(date +%s%N) - begun) / 1000000000 )); \
 	$(BIN)/gpuwarden demo $(ARGS)
 
+# Three for two cores: one has the tests of real processes, and waits most of its time.
 test: $(VENV)/.stamp-dev ## all tests
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup $(ARGS)
 
 check: $(VENV)/.stamp-dev ## format, lint, types, imports, tidiness
 	$(BIN)/ruff format --check .
