@@ -85,6 +85,10 @@ class Inspecting(Protocol):
 
     async def read_secret_names(self) -> frozenset[str] | Failed: ...
 
+    async def read_registries(self) -> frozenset[str] | Failed:
+        """The ids of the credentials for private images."""
+        ...
+
     async def read_types(self) -> frozenset[str] | Failed:
         """Every type of machine in the catalog."""
         ...

@@ -21,7 +21,7 @@ __all__ = ["world"]
 def test_all_is_well_and_every_check_says_so(world: World) -> None:
     world.pod()
     examined = world.examined()
-    assert (examined.code, examined.bad, examined.err.strip()) == (0, [], "23 ok, 0 warn, 0 fail")
+    assert (examined.code, examined.bad, examined.err.strip()) == (0, [], "24 ok, 0 warn, 0 fail")
     assert [line.split()[1] for line in examined.lines if line.split()[1] != "permission"] == [
         check for check in CHECKS if check != "permission"
     ]
@@ -156,7 +156,7 @@ def test_json_has_every_line_with_its_mend(world: World) -> None:
     world.settings["balance"] = 0.0
     examined = world.examined(as_json=True)
     shown = json.loads(examined.out)
-    assert (shown["schema"], shown["exit"], shown["counts"]) == (1, 4, {"ok": 22, "warn": 0, "fail": 1})
+    assert (shown["schema"], shown["exit"], shown["counts"]) == (1, 4, {"ok": 23, "warn": 0, "fail": 1})
     assert shown["at"] == "2026-11-29T12:00:00Z"
     assert {tuple(check) for check in shown["checks"]} == {("check", "verdict", "text", "mend", "subject")}
     (funds,) = [check for check in shown["checks"] if check["check"] == "funds"]

@@ -119,6 +119,7 @@ def test_what_could_not_be_asked_is_never_good_and_only_its_cause_is_bad(trouble
         judge.price("m", failed, ("A",), most=None).verdict,
         *(found.verdict for found in judge.gpus(failed, {"m": ("A",)})),
         *(found.verdict for found in judge.secrets(failed, {"x": "y"})),
+        *(found.verdict for found in judge.registries(failed, {"m": "reg1"})),
     }
     assert verdicts == {Verdict.WARN}
     causes = [found.check for found in judge.greeting(failed, address="a") if found.verdict is Verdict.FAIL]

@@ -14,6 +14,12 @@ Spoil = Callable[[World], object]
 NOWHERE = {"name": "else", "env": {"GPUWARDEN_OWNER": "somebody", "GPUWARDEN_INSTALLATION": "x"}}
 
 
+def with_registry(world: World, named: str) -> None:
+    """The model's image is private, and pulled with this credential; the account has one."""
+    world.rewrite("[models.qwen]", f'[models.qwen]\nregistry = "{named}"')
+    world.settings.update(registries={"reg1": "my-hub"})
+
+
 ALONE: list[tuple[str, Spoil, int, list[str]]] = [
     (
         "a secret that others may read",
@@ -148,6 +154,21 @@ ALONE: list[tuple[str, Spoil, int, list[str]]] = [
         [
             "warn secrets not known: the key may not list them (HTTP 403) mend: see in the console that they exist:"
             " hub, vllm_qwen"
+        ],
+    ),
+    (
+        "a registry credential that is there",
+        lambda world: with_registry(world, "reg1"),
+        0,
+        [],
+    ),
+    (
+        "a registry credential named by its name",
+        lambda world: with_registry(world, "my-hub"),
+        4,
+        [
+            "fail registry qwen there is no registry credential with the id my-hub mend: write its id, not its name,"
+            " as models.qwen.registry; the provider's console shows it"
         ],
     ),
     (

@@ -29,7 +29,7 @@ from tests.emulators.world import A40, VLLM_BODY, World
 
 SERVERLESS: Final = "serverless endpoints are no machines of ours"
 TEMPLATES: Final = "what a pod is made of is always said in full"
-REGISTRIES: Final = "a credential is named by its id, and nothing of ours reads or makes one"
+REGISTRIES: Final = "a credential is named by its id, and nothing of ours makes one"
 NOT_SERVED: Final[Mapping[str, str]] = {
     "GET /v2/serverless": SERVERLESS,
     "POST /v2/serverless": SERVERLESS,
@@ -44,7 +44,6 @@ NOT_SERVED: Final[Mapping[str, str]] = {
     "GET /v2/templates/{id}": TEMPLATES,
     "PATCH /v2/templates/{id}": TEMPLATES,
     "DELETE /v2/templates/{id}": TEMPLATES,
-    "GET /v2/registries": REGISTRIES,
     "POST /v2/registries": REGISTRIES,
     "GET /v2/registries/{id}": REGISTRIES,
     "DELETE /v2/registries/{id}": REGISTRIES,
@@ -70,6 +69,7 @@ class Asked:
 
 GOOD: Final[Mapping[str, Asked]] = {
     "GET /v2/pods": Asked(),
+    "GET /v2/registries": Asked(),
     "POST /v2/pods": Asked(body=VLLM_BODY),
     "GET /v2/pods/{id}": Asked(thing="pod"),
     "PATCH /v2/pods/{id}": Asked(thing="pod", body={"name": "renamed"}),
@@ -153,9 +153,11 @@ def test_each_operation_of_the_document_is_served_or_said_not_to_be() -> None:
 
 
 @pytest.mark.parametrize("name", NOT_SERVED)
-async def test_what_is_not_served_is_a_404(name: str) -> None:
+async def test_what_is_not_served_is_a_404_and_beside_what_is_a_405(name: str) -> None:
     answer = await ask(World(), name, "x", None)
-    assert (answer.status_code, answer.json()["detail"]) == (404, "resource not found")
+    beside = name.partition(" ")[2] in {served.partition(" ")[2] for served in SERVED}
+    told = (405, "method not allowed") if beside else (404, "resource not found")
+    assert (answer.status_code, answer.json()["detail"]) == told
 
 
 @pytest.mark.parametrize("name", [name for name in SERVED if not name.endswith("/logs")])

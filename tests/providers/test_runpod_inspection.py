@@ -47,6 +47,7 @@ QUESTIONS: dict[str, Asked] = {
     f"GET /v2/pods/{NOBODYS}/logs?tail=1": lambda asked: asked.open_log(None),
     f"GET /v2/pods/{POD_ID}/logs?tail=1": lambda asked: asked.open_log(KEY),
     "GET /v2/account/secrets": lambda asked: asked.read_secret_names(),
+    "GET /v2/registries": lambda asked: asked.read_registries(),
     "GET /v2/catalog/gpus": lambda asked: asked.read_types(),
     "GET /v2/catalog/gpus?include=AVAILABILITY&product=POD&cloud=COMMUNITY&count=2": lambda asked: asked.read_offers(
         "qwen"
@@ -103,7 +104,8 @@ async def test_an_answer_that_makes_no_sense_is_odd(call: str, odd: Any) -> None
 
 async def test_names_are_those_that_are_texts() -> None:
     entries = [{"name": "hub", "id": "NVIDIA A40"}, {"name": None, "id": 7}, "x", None, {}]
-    scripted = Scripted(answer(200, {"secrets": entries, "gpus": entries}))
+    scripted = Scripted(answer(200, {"secrets": entries, "gpus": entries, "registries": entries}))
+    assert await scripted.inspection.read_registries() == frozenset({"NVIDIA A40"})
     assert await scripted.inspection.read_secret_names() == frozenset({"hub"})
     assert await scripted.inspection.read_types() == frozenset({"NVIDIA A40"})
 

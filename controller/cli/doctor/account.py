@@ -190,6 +190,27 @@ def secrets(found: frozenset[str] | Failed, wanted: Mapping[str, str]) -> Iterat
         yield _unknown("secrets", found)
 
 
+def registries(found: frozenset[str] | Failed, wanted: Mapping[str, str | None]) -> Iterator[Finding]:
+    """`wanted`: by alias, the id of the credential with which its image is pulled."""
+    named = {alias: key for alias, key in wanted.items() if key is not None}
+    if not named:
+        yield ok("registry", "every image is a public one")
+        return
+    if isinstance(found, Failed):
+        if found.trouble is Trouble.PERMISSION:
+            mend = "see in the console that they exist: " + ", ".join(sorted(set(named.values())))
+            yield warn("registry", f"not known: the key may not list them ({found.text})", mend=mend)
+        else:
+            yield _unknown("registry", found)
+        return
+    for alias, key in named.items():
+        if key in found:
+            yield ok("registry", f"there is a credential {key}", about=alias)
+        else:
+            mend = f"write its id, not its name, as models.{alias}.registry; the provider's console shows it"
+            yield fail("registry", f"there is no registry credential with the id {key}", mend=mend, about=alias)
+
+
 def hub_token(without: Iterable[str]) -> Finding:
     """Measured: 646 s with a token, 1646 s without (HF-1)."""
     aliases = sorted(without)

@@ -48,6 +48,7 @@ class Answers:
     billing: Failed | None
     logs: Failed | None
     secrets: frozenset[str] | Failed
+    registries: frozenset[str] | Failed
     types: frozenset[str] | Failed
     funds: Funds | Failed
     listing: Listing
@@ -113,6 +114,7 @@ def _silence(now: datetime) -> Answers:
         billing=NOTHING,
         logs=NOTHING,
         secrets=NOTHING,
+        registries=NOTHING,
         types=NOTHING,
         funds=NOTHING,
         listing=Listing(began_at=now, ended_at=now, complete=False, problem=NOTHING.text),
@@ -141,6 +143,7 @@ def _questions(
         partial(put, "greeting", inspection.greet),
         partial(put, "billing", inspection.open_billing),
         partial(put, "secrets", inspection.read_secret_names),
+        partial(put, "registries", inspection.read_registries),
         partial(put, "types", inspection.read_types),
         partial(put, "funds", inspection.read_funds),
         listed,
@@ -179,6 +182,7 @@ def judged(settings: Settings, answers: Answers, us: Owner, kept: Recorded | Non
         judge.tags(answers.listing, name=us.name),
         *judge.owner(answers.listing, us, settled=kept is not None),
         *judge.secrets(answers.secrets, wanted_secrets(settings)),
+        *judge.registries(answers.registries, {alias: section.registry for alias, section in models.items()}),
         *judge.gpus(answers.types, declared),
         *(judge.stock(alias, answers.offers[alias], declared[alias]) for alias in models),
         *(

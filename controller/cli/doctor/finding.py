@@ -34,6 +34,7 @@ CHECKS: Final = {
     "tags": Exit.PROVIDER,
     "owner": Exit.PROVIDER,
     "secrets": Exit.PROVIDER,
+    "registry": Exit.PROVIDER,
     "hub-token": Exit.BAD_CONFIG,
     "gpus": Exit.BAD_CONFIG,
     "stock": Exit.PROVIDER,

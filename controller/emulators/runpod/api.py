@@ -97,6 +97,11 @@ def _get_place(ask: Ask, place: str) -> Answer:
     return in_json(200, named)
 
 
+def _list_registries(ask: Ask, _: str) -> Answer:
+    known = ask.emulator.settings.registries
+    return in_json(200, {"registries": [{"id": key, "name": name} for key, name in known.items()]})
+
+
 def _list_cpus(ask: Ask, _: str) -> Answer:
     return in_json(200, {"cpus": cpus.read_cpus(ask.request.parameters())})
 
@@ -139,6 +144,7 @@ _ROUTES: Final[list[tuple[re.Pattern[str], dict[str, Route]]]] = [
     (re.compile(r"/v2/billing/pods"), {"GET": billing.answer_pods}),
     # The document of August spells it without a hyphen, the clients of September with one.
     (re.compile(r"/v2/billing/network-?volumes"), {"GET": billing.answer_volumes}),
+    (re.compile(r"/v2/registries"), {"GET": _list_registries}),
     (re.compile(r"/v2/account/secrets"), {"GET": secret_store.list_secrets, "POST": secret_store.create_secret}),
     (
         re.compile(r"/v2/account/secrets/([^/]+)"),

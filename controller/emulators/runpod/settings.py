@@ -87,6 +87,8 @@ class Settings:
     """Runpod's clock is ahead by so much: Date headers and times in answers."""
     secrets: dict[str, str] = field(default_factory=dict)
     """Name to value."""
+    registries: dict[str, str] = field(default_factory=dict)
+    """Credentials for private images: id to name."""
     exec: dict[str, list[str]] = field(default_factory=dict)
     """A program to run behind pods, per image or `*`; `{port}` and `{model}` are filled in. Empty: the emulated one."""
     upstream: dict[str, Any] = field(default_factory=dict)
@@ -192,6 +194,7 @@ _READ: dict[str, Callable[[str, object], object]] = {
     "quotas": _quotas,
     "clock_offset_seconds": number,
     "secrets": texts,
+    "registries": texts,
     "exec": _programs,
     "upstream": read_orders,
     "account": text,

@@ -26,6 +26,7 @@ from controller.transport import Answer, TransportError
 GREETING_PATH: Final = f"{PODS_PATH}?limit=1"
 BILLING_PATH: Final = "/billing/pods?bucketSize=hour&lastN=1"
 SECRETS_PATH: Final = "/account/secrets"
+REGISTRIES_PATH: Final = "/registries"
 NOBODYS: Final = "gpuwardendoctor"
 """An id that no pod has: theirs have at most 14 characters."""
 FUNDS_QUERY: Final = b'{"query":"{ myself { clientBalance currentSpendPerHr spendLimit } }"}'
@@ -80,6 +81,13 @@ class RunpodInspection:
             return answer
         entries = _list_in(answer, "secrets")
         return odd("the answer has no list of secrets") if entries is None else _texts(entries, "name")
+
+    async def read_registries(self) -> frozenset[str] | Failed:
+        answer = await self._asked(REGISTRIES_PATH)
+        if isinstance(answer, Failed):
+            return answer
+        entries = _list_in(answer, "registries")
+        return odd("the answer has no list of credentials") if entries is None else _texts(entries, "id")
 
     async def read_types(self) -> frozenset[str] | Failed:
         answer = await self._asked(CATALOG_PATH)
