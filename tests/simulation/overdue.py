@@ -30,6 +30,8 @@ QUEUED_MOST_S: Final = 1800.0
 """As for what bills: two listings of the slow rhythm, each with the queue, and the grace of an orphan."""
 STALLED_MOST_S: Final = 1500.0
 """Five minutes until the log is looked at, ten in which it stands still, and time to see and send."""
+STALLED_STARTING_S: Final = 840.0
+"""While it starts the log is looked at every minute, and the startup deadline has not come."""
 BILL_YOUNG_S: Final = 8 * 3600.0
 BILLED_MOST_S: Final = 3.5 * 3600.0
 """The next whole bucket begins within 70 minutes; a bill is asked for every hour while the end is young."""
@@ -154,7 +156,8 @@ class Overdue:
             watch.stalled, watch.stalled_in = 0.0, machine.program
         elif self.audit.town.staged.now("cards-stall", life.pod.id):
             watch.stalled += span
-        if watch.stalled > STALLED_MOST_S:
+        starting = life.pod.upstream.state == "booting"
+        if watch.stalled > (STALLED_STARTING_S if starting else STALLED_MOST_S):
             self.audit.violated(10, f"the cards of {life.pod.id} stand still for {watch.stalled:.0f} s")
 
     def _judge_billed(self, life: Life, span: float) -> None:
