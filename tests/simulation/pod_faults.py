@@ -133,7 +133,7 @@ def _bills_on(stage: Stage, draw: random.Random) -> bool:
         stage.provider.change_pod(pod.id, {"bills_on": False})
 
     stage.provider.change_pod(pod.id, {"bills_on": True})
-    stage.trouble("bills-on", pod.id, lasts=spread(draw, 4 * HOUR, 12 * HOUR), undo=undo)
+    stage.trouble("bills-on", pod.id, lasts=spread(draw, 6 * HOUR, 12 * HOUR), undo=undo)
     return True
 
 
