@@ -60,6 +60,8 @@ async def test_status_tells_what_each_model_does_and_costs(house: World) -> None
         "why": "serves: 2 open requests",
         "blocked": None,
         "schedule": None,
+        "volumes": [],
+        "prefetches": [],
     }
 
 

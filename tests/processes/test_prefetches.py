@@ -4,7 +4,8 @@ import httpx
 import pytest
 from anyio import create_task_group
 
-from tests.processes.box import Box, Ran, box
+from tests.processes.box import Box, box
+from tests.processes.commands import Ran
 
 pytestmark = pytest.mark.process
 
