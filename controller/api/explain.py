@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeGuard
 
+from controller.api import money
 from controller.api.load import in_words
 from controller.api.panel import Panel
 from controller.api.views import held, is_draining, listed_at, refusal_of, serving, stance
@@ -125,7 +126,8 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
     spent = believed_micros(record, now=panel.now)
     if record.usd_per_hour is not None and spent is not None:
         machine = panel.book.ordered(record) or record.offer or "it"
-        text = f"{machine} costs ${record.usd_per_hour} an hour, ${to_usd(spent):.4f} so far"
+        so_far = f"about ${to_usd(spent):.4f} so far; {money.in_words(panel, record)}"
+        text = f"{machine} costs ${record.usd_per_hour} an hour, {so_far}"
         yield Line(subject=record.id, text=text, since=record.started_at)
     yield from _below_list(record, listed_at(panel, record))
     yield from _making_way(panel, record)

@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from controller.api import money
 from controller.api.explain import lines_of, models_of
 from controller.api.load import load
 from controller.api.panel import Panel
@@ -85,6 +86,7 @@ def spend(panel: Panel) -> Json:
         "limit_usd": usd(panel.policy.usd_per_day),
         "held_usd": usd(to_usd(open_micros)),
         "settled_usd": usd(to_usd(settled)),
+        **money.of_today(panel),
         "exposure_usd": usd(to_usd(sum(held.exposure_micros for held in today))),
     }
 
@@ -124,6 +126,7 @@ def model(panel: Panel, alias: str) -> Json:
         "open_requests": sum(panel.stream_leases.open_requests(record.id, now=panel.now) for record in records),
         "load": load(panel, alias),
         "usd_per_hour": _rate(records),
+        "money": money.of_records(panel, records),
         "idle_stop_at": at(_idle_stop(panel, records)),
         "why": lines_of(panel, alias)[0].text,
         "blocked": None if hold is None else hold.reason,
@@ -184,6 +187,7 @@ def deployment(panel: Panel, record: Record) -> Json:
         "epoch": record.epoch,
         "usd_per_hour": usd(record.usd_per_hour),
         "listed_usd_per_hour": usd(listed_at(panel, record)),
+        "money": money.of_record(panel, record),
         "offer": record.offer,
         "ordered": panel.book.ordered(record),
         "evidence": proof(record.evidence),

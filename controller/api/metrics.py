@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from controller.api import money
 from controller.api.facts import spend
 from controller.api.load import SHOWN, total
 from controller.api.panel import Panel
@@ -120,14 +121,15 @@ def _gauges(panel: Panel) -> Iterator[Metric]:
     yield _gauge("ready", "1 while the daemon can be relied on.", [({}, not reasons(panel))])
     yield _gauge("info", "Version of the daemon.", [({"version": panel.version}, 1)])
     yield from _listing(panel)
-    money = spend(panel)
-    yield _gauge("spend_exposure_usd", "Held and settled of today's money.", [({}, float(money["exposure_usd"]))])
+    today = spend(panel)
+    yield _gauge("spend_exposure_usd", "Held and settled of today's money.", [({}, float(today["exposure_usd"]))])
     yield _gauge("spend_limit_usd", "What a day may cost.", [({}, float(panel.policy.usd_per_day))])
     yield _gauge("model_phase", "1 for the phase each model is in.", list(_phases(panel)))
     yield _gauge("cold_start_seconds", "The last measured cold start of each model.", list(_cold_starts(panel)))
     yield _gauge("failed_starts", "Failed starts in a row of each model.", list(_failures(panel)))
     rates = [({"model": alias}, _rate(panel, alias)) for alias in panel.models]
     yield _gauge("usd_per_hour", "What the living resources of each model cost, where known.", rates)
+    yield from _money(panel)
     requests = [({"model": alias}, _open_requests(panel, alias)) for alias in panel.models]
     yield _gauge("open_requests", "Requests that gateways say are open.", requests)
     for shown in SHOWN:
@@ -164,6 +166,22 @@ def _failures(panel: Panel) -> Iterator[Sample]:
 
 def _rate(panel: Panel, alias: str) -> float:
     return float(sum(record.usd_per_hour or 0 for record in panel.live(alias)))
+
+
+def _money(panel: Panel) -> Iterator[Metric]:
+    """What is not known has no sample: 0 would be read as free."""
+    told = [({"model": alias}, money.of_records(panel, panel.live(alias))) for alias in panel.models]
+    for part, says in (("estimated", "by rate and time"), ("billed", "by the provider's bill, which is late")):
+        found = [(labels, float(sums[f"{part}_usd"])) for labels, sums in told if sums[f"{part}_usd"] is not None]
+        yield _gauge(f"usd_{part}", f"What the living resources of each model have cost {says}.", found)
+    today = money.of_today(panel)["billed_usd"]
+    samples: list[Sample] = [] if today is None else [({}, float(today))]
+    yield _gauge("spend_billed_usd", "What the provider's bill says of today so far.", samples)
+    bill, now = panel.view.value.bill, panel.now
+    ages: list[Sample] = (
+        [] if bill is None or bill.problem is not None else [({}, (now - bill.asked_at).total_seconds())]
+    )
+    yield _gauge("bill_age_seconds", "Age of the latest bill, where it could be read.", ages)
 
 
 def _open_requests(panel: Panel, alias: str) -> int:

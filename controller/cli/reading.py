@@ -87,7 +87,7 @@ def _require_model(answer: Body, alias: str, settings: Settings) -> None:
 
 def _show_status(answer: Body, now: datetime) -> None:
     show_table(
-        ("model", "phase", "pods", "open requests", "load", "$/h", "idle stop", "why"),
+        ("model", "phase", "pods", "open requests", "load", "$/h", "est. $", "billed $", "idle stop", "why"),
         [
             (
                 model.get("alias"),
@@ -96,6 +96,8 @@ def _show_status(answer: Body, now: datetime) -> None:
                 model.get("open_requests"),
                 _load(model.get("load") or ()),
                 model.get("usd_per_hour"),
+                (model.get("money") or {}).get("estimated_usd"),
+                _billed(model, now),
                 age(model.get("idle_stop_at"), now),
                 "; ".join(filter(None, (model.get("blocked") or model.get("why"), said(model.get("schedule"))))),
             )
@@ -104,6 +106,14 @@ def _show_status(answer: Body, now: datetime) -> None:
     )
     print()
     show_facts(_facts(answer, now))
+
+
+def _billed(model: Body, now: datetime) -> str | None:
+    """What is on the bill, and until when it goes; `unknown` while something bills and is on no bill."""
+    money = model.get("money") or {}
+    if (amount := money.get("billed_usd")) is not None:
+        return f"{amount} ({age(money.get('billed_until'), now)})"
+    return "unknown" if money.get("estimated_usd") is not None else None
 
 
 def _load(machines: Sequence[Body]) -> str:
@@ -127,6 +137,8 @@ def _facts(answer: Body, now: datetime) -> Iterator[tuple[str, object]]:
     if spend := answer.get("spend"):
         parts = (f"{usd(spend.get(f'{part}_usd')) or '-'} {part}" for part in ("settled", "held"))
         yield "today's money", f"{', '.join(parts)}, of {usd(spend.get('limit_usd')) or '-'}"
+        until = age(spend.get("billed_until"), now)
+        yield "billed today", "unknown" if until is None else f"{usd(spend.get('billed_usd'))}, until {until}"
     if listing := answer.get("listing"):
         yield "last listing", _listing(listing, now)
     yield "daemon", "ready" if answer.get("ready") else f"not ready ({answer.get('mode')})"

@@ -1,11 +1,12 @@
-"""Does the provider's bill contradict the proof that something is gone?
+"""Does the provider's bill contradict the proof that something is gone, and what was billed so far?
 
-The last witness after a stop (OU-4, RP-46). Bills come in buckets of an hour, late, and the last second is rounded up:
-only a bucket that begins a while after the discharge speaks of time after it, and an empty one only once it had time to
-be filled. A bill that could not be read, or of which one record makes no sense, says nothing at all.
+The last witness after a stop (OU-4, RP-46), and the number that stands beside our own estimate (PF-12). Bills come in
+buckets of an hour, late, and the last second is rounded up: only a bucket that begins a while after the discharge
+speaks of time after it, and an empty one only once it had time to be filled. A bill that could not be read, or of which
+one record makes no sense, says nothing at all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -26,6 +27,8 @@ SELDOM: Final = timedelta(hours=6)
 YOUNG: Final = timedelta(hours=8)
 """Until then the bill is looked at often, as what goes on billing shows soon."""
 QUIET_BUCKETS: Final = 2
+SHOWN_FOR: Final = timedelta(days=8)
+"""Of what lives longer than this the whole bill is not asked for, and then its sum is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,26 @@ class Bill:
     denied: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Billed:
+    """A sum of the bill, and the end of the last bucket in it: what came after is not billed yet."""
+
+    micros: int
+    until: datetime
+
+
+def sum_since(bill: Bill | None, incarnations: Container[str], *, since: datetime) -> Billed | None:
+    """What the provider billed for these from the hour of `since` on. `None`: nobody knows, as no bill that goes back
+    so far was read, or nothing of them is on it yet."""
+    hour = _hour_of(since)
+    if bill is None or bill.problem is not None or bill.since > hour:
+        return None
+    found = [bucket for bucket in bill.buckets if bucket.incarnation in incarnations and bucket.begin >= hour]
+    if not found:
+        return None
+    return Billed(micros=sum(bucket.micros for bucket in found), until=max(bucket.end for bucket in found))
+
+
 def watched(settled: Mapping[ResourceKey, datetime], duties: Iterable[Obligation], *, now: datetime) -> list[datetime]:
     """From when on the bill matters: discharges of late, and what is owed because of a bill."""
     ended = [at for at in settled.values() if now - WATCHED <= at <= now]
@@ -59,25 +82,34 @@ def next_look(
     settled: Mapping[ResourceKey, datetime],
     duties: Iterable[Obligation],
     *,
+    alive: Collection[datetime] = (),
     asked_at: datetime | None,
     now: datetime,
 ) -> datetime | None:
-    """When the bill is to be asked for; never while nothing ended lately."""
+    """When the bill is to be asked for; never while nothing ended lately or lives. `alive`: when what lives began to
+    bill."""
     duties = tuple(duties)
-    times = watched(settled, duties, now=now)
+    times = sorted([*watched(settled, duties, now=now), *alive])
     if not times:
         return None
     first = _hour_after(times[0]) + BUCKET
     if asked_at is None:
         return first
-    urgent = any(_billed(duty) and duty.open for duty in duties) or now - times[-1] < YOUNG
+    urgent = bool(alive) or any(_billed(duty) and duty.open for duty in duties) or now - times[-1] < YOUNG
     return max(first, asked_at + (OFTEN if urgent else SELDOM))
 
 
-def since(settled: Mapping[ResourceKey, datetime], duties: Iterable[Obligation], *, now: datetime) -> datetime:
-    """The begin of the buckets to ask for: one before the first that matters, which shows that the bill is kept."""
-    times = watched(settled, duties, now=now)
-    return _hour_of(times[0] if times else now) - BUCKET
+def since(
+    settled: Mapping[ResourceKey, datetime],
+    duties: Iterable[Obligation],
+    *,
+    begun: Iterable[datetime] = (),
+    now: datetime,
+) -> datetime:
+    """The begin of the buckets to ask for: one before the first that matters, which shows that the bill is kept.
+    `begun`: when that began to bill of which the whole sum is to be shown."""
+    times = [*watched(settled, duties, now=now), *(at for at in begun if at >= now - SHOWN_FOR)]
+    return _hour_of(min(times, default=now)) - BUCKET
 
 
 def contradicted(bill: Bill, settled: Mapping[ResourceKey, datetime]) -> dict[ResourceKey, Bucket]:

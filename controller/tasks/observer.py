@@ -303,11 +303,14 @@ class Observer:
     def _bill_due(self, book: Book) -> datetime | None:
         bill = self._view.value.bill
         asked_at = None if bill is None else bill.asked_at
-        return billing.next_look(book.settled, book.obligations.values(), asked_at=asked_at, now=self._store.now)
+        alive = [record.started_at for record in book.live() if record.started_at and record.key]
+        duties, now = book.obligations.values(), self._store.now
+        return billing.next_look(book.settled, duties, alive=alive, asked_at=asked_at, now=now)
 
     async def _read_bill(self) -> None:
         book = self._store.book
-        since = billing.since(book.settled, book.obligations.values(), now=self._store.now)
+        begun = [record.started_at for record in book.records.values() if record.started_at and record.key]
+        since = billing.since(book.settled, book.obligations.values(), begun=begun, now=self._store.now)
         self._publish(bill=await self._reading.read_bill(since))
 
     # Stock

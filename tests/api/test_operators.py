@@ -62,6 +62,7 @@ async def test_status_tells_what_each_model_does_and_costs(house: World) -> None
         "schedule": None,
         "volumes": [],
         "prefetches": [],
+        "money": {"estimated_usd": "0.0000", "billed_usd": None, "billed_until": None},
     }
 
 
@@ -96,6 +97,8 @@ async def test_money_that_is_held_counts_in_full_until_it_is_settled(house: Worl
         "limit_usd": "40",
         "held_usd": "9.6",
         "settled_usd": "0",
+        "billed_usd": None,
+        "billed_until": None,
         "exposure_usd": "9.6",
     }
     assert await house.operator.get("/v1/spend") == {"schema": 1, **spend}
@@ -195,7 +198,7 @@ async def test_explain_says_why_it_runs_until_when_and_for_how_much(house: World
     lines = (await house.operator.get("/v1/models/qwen/explain"))["lines"]
     assert [line["text"] for line in lines] == [
         "serves: 0 open requests",
-        "L40S costs $0.79 an hour, $0.7900 so far",
+        "L40S costs $0.79 an hour, about $0.7900 so far; billed: unknown so far",
         "stopped when idle, if nobody comes",
         "stopped at the end of its lifetime",
         "its stop will be owed one day; nothing is due",

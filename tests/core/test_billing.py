@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from controller.core import billing
-from controller.core.billing import LATE, ROUNDING, SELDOM, WATCHED, Bill, Bucket
+from controller.core.billing import LATE, ROUNDING, SELDOM, WATCHED, Bill, Billed, Bucket
 from controller.core.evidence import EvidenceKind, StopReason
 from controller.core.inventory import Absence, NotFound
 from controller.core.obligation import KeepOpen, Obligation, Sight, StopAnswer, settle
@@ -120,3 +120,47 @@ def test_what_is_owed_for_its_bill_is_looked_at_for_ever_and_with_an_hour_that_s
     late = T0 + 30 * 24 * HOUR
     assert billing.next_look({}, [billed(1)], asked_at=None, now=late) is not None
     assert billing.since({}, [billed(1.5)], now=late) == T0
+
+
+def test_while_something_lives_the_bill_is_looked_at_each_hour_from_its_first_whole_hour_on() -> None:
+    began = T0 + timedelta(minutes=20)
+    assert billing.next_look({}, [], alive=[began], asked_at=None, now=began) == T0 + 2 * HOUR
+    late = T0 + 50 * HOUR
+    assert billing.next_look({}, [], alive=[began], asked_at=late, now=late) == late + HOUR
+
+
+def test_the_bill_goes_back_to_the_begin_of_what_is_to_be_shown_and_not_beyond_what_is_kept_up() -> None:
+    now = T0 + 20 * 24 * HOUR
+    long_ago = now - billing.SHOWN_FOR
+    assert billing.since({}, [], begun=[now - 5 * HOUR, now - 30 * HOUR], now=now) == now - 31 * HOUR
+    assert billing.since({}, [], begun=[long_ago], now=now) == long_ago - HOUR
+    assert billing.since({}, [], begun=[long_ago - MS], now=now) == now - HOUR
+    assert billing.since({key(): now - 2 * HOUR}, [], begun=[now - HOUR], now=now) == now - 3 * HOUR
+
+
+# What was billed
+
+
+def test_what_was_billed_is_the_sum_from_the_hour_of_the_begin_on_and_says_until_when() -> None:
+    told = bill(bucket(-1), bucket(0), bucket(1), bucket(1, incarnation="p2"), bucket(3, micros=10))
+    found = billing.sum_since(told, {"p1"}, since=T0 + timedelta(minutes=59))
+    assert found == Billed(micros=2 * 790_000 + 10, until=T0 + 4 * HOUR)
+    assert billing.sum_since(told, {"p1", "p2"}, since=T0 + HOUR) == Billed(micros=1_580_010, until=T0 + 4 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("told", "since"),
+    [
+        (None, T0),
+        (bill(), T0),
+        (bill(bucket(0, incarnation="p2")), T0),
+        (bill(bucket(0), problem="half of it"), T0),
+        (bill(bucket(0)), T0 - HOUR - MS),  # the bill begins an hour before noon
+    ],
+)
+def test_what_is_not_billed_yet_or_told_by_half_is_not_known(told: Bill | None, since: datetime) -> None:
+    assert billing.sum_since(told, {"p1"}, since=since) is None
+
+
+def test_an_hour_that_was_billed_at_nothing_is_known_to_be_nothing() -> None:
+    assert billing.sum_since(bill(bucket(0, micros=0)), {"p1"}, since=T0) == Billed(micros=0, until=T0 + HOUR)

@@ -72,3 +72,21 @@ def test_a_key_that_may_not_read_bills_is_told_once() -> None:
             assert (told, box.daemon.store.book.owed()) == (["billing-denied"], ())
 
     scenario(play)
+
+
+def test_what_lives_is_looked_up_on_the_bill_each_hour_and_told_beside_the_estimate() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1", extra='keep_warm = ["00:00-24:00"]')
+        async with world.box() as box:
+            await world.until(lambda: len(world.alive()) == 1, within=60)
+            early = (await box.operators.get("/v1/models"))["models"][0]["money"]
+            await world.at(world.now_s + 5 * HOUR)
+            late = (await box.operators.get("/v1/models"))["models"][0]["money"]
+            today = await box.operators.get("/v1/spend")
+        assert early["billed_usd"] is None
+        assert 0 < float(late["billed_usd"]) <= 1.05 * float(late["estimated_usd"])
+        assert float(late["billed_usd"]) >= 0.5 * float(late["estimated_usd"])
+        assert (today["billed_usd"], today["billed_until"]) == (late["billed_usd"], late["billed_until"])
+        assert 3 <= len(bills(world)) <= 5
+
+    scenario(play)
