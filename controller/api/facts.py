@@ -229,7 +229,13 @@ def obligation(panel: Panel, duty: Obligation) -> Json:
         "last_answer": None if duty.stop_answer is None else duty.stop_answer.value,
         "last_seen_at": at(sighted or duty.seen_at),
         "waiting_for": panel.waiting_for(duty) if duty.open else "",
+        "corroborated": _corroborated(panel, duty),
         "ended_at": at(duty.ended_at),
         "ending": None if duty.ending is None else duty.ending.value,
         "evidence": proof(duty.evidence),
     }
+
+
+def _corroborated(panel: Panel, duty: Obligation) -> bool:
+    """Did the bill bear out its end since?"""
+    return duty.key is not None and not duty.open and panel.book.corroborated.get(duty.key) == duty.ended_at

@@ -140,6 +140,28 @@ def quiet(bill: Bill, duty: Obligation) -> Evidence | None:
     begins = max(last, _hour_after(duty.opened_at))
     if bill.asked_at < begins + QUIET_BUCKETS * BUCKET + LATE:
         return None
+    return _quiet_since(last, bill)
+
+
+def corroborated(
+    bill: Bill, settled: Mapping[ResourceKey, datetime], known: Mapping[ResourceKey, datetime]
+) -> dict[ResourceKey, Evidence]:
+    """Of what was proven gone, all that the bill bears out: it shows it, and two whole hours after its end without it,
+    each long enough over to be filled. It ends no duty: they have ended. `known`: the ends that it bore out before."""
+    if bill.problem is not None:
+        return {}
+    found: dict[ResourceKey, Evidence] = {}
+    for key, ended_at in settled.items():
+        ours = [bucket for bucket in bill.buckets if bucket.incarnation == key.incarnation and bucket.micros > 0]
+        if known.get(key) == ended_at or not ours or any(bucket.begin >= ended_at + ROUNDING for bucket in ours):
+            continue
+        last = max(bucket.end for bucket in ours)
+        if bill.since <= _hour_of(ended_at) and bill.asked_at >= _hour_after(ended_at) + QUIET_BUCKETS * BUCKET + LATE:
+            found[key] = _quiet_since(last, bill)
+    return found
+
+
+def _quiet_since(last: datetime, bill: Bill) -> Evidence:
     reference = f"not billed since {last.isoformat(timespec='seconds')}"
     return Evidence(kind=EvidenceKind.BILLING_QUIET, reference=reference, observed_at=bill.asked_at)
 

@@ -96,6 +96,8 @@ class Book:
     """Those of open deployments and of the current UTC day."""
     settled: Mapping[ResourceKey, datetime] = field(default_factory=dict)
     """Keys whose obligation was discharged lately, and when: seen again, they are owed again."""
+    corroborated: Mapping[ResourceKey, datetime] = field(default_factory=dict)
+    """Of those, the ends that the bill bore out since, by when they were."""
     alarms: Mapping[tuple[str, str], Alarm] = field(default_factory=dict)
     account: AccountTrust = field(default_factory=AccountTrust)
     epoch_latest: int = 0

@@ -21,7 +21,7 @@ from controller.core.policy import HostingPolicy
 from controller.core.spend import Hold, to_usd
 from controller.store import deployments, ledger
 from controller.store.errors import Stale
-from controller.store.lines import of_duty
+from controller.store.lines import of_duty, of_evidence
 from controller.store.names import obligation_id
 from controller.store.transaction import Tx, stamp
 
@@ -151,6 +151,14 @@ def open_billed(tx: Tx, key: ResourceKey, bucket: Bucket, *, holder: str, policy
     tx.line("obligation.opened", **of_duty(duty), detail=detail)
     tx.line("obligation.due", **of_duty(duty))
     return duty
+
+
+def corroborate(tx: Tx, key: ResourceKey, ended_at: datetime, evidence: Evidence) -> None:
+    """The bill bears out an end that was proven before (OU-4). Raises Stale if it is another by now, or told."""
+    if key in tx.book.held_keys() or tx.book.settled.get(key) != ended_at or tx.book.corroborated.get(key) == ended_at:
+        raise Stale(f"{key.incarnation} is held on record, ended later, or was told of")
+    tx.put_corroboration(key, ended_at, evidence)
+    tx.line("obligation.corroborated", resource=key, evidence=of_evidence(evidence), detail={"ended_at": ended_at})
 
 
 def _owe_stray(tx: Tx, duty: Obligation, *, holder: str, policy: HostingPolicy) -> Obligation:

@@ -139,6 +139,8 @@ def _small_tables(connection: Connection, now: datetime) -> dict[str, Any]:
     memories = [rows.memory_from_row(row) for row in _all(connection, schema.memories)]
     sightings = [rows.sighting_from_row(row) for row in _all(connection, schema.sightings)]
     alarms = [rows.alarm_from_row(row) for row in _all(connection, schema.alarms)]
+    borne_out = schema.corroborations
+    corroborations = _found(connection, select(borne_out).where(borne_out.c.ended_at_ms >= to_ms(now - RESURFACING)))
     held = schema.reservations
     reservations = [
         rows.reservation_from_row(row)
@@ -148,6 +150,7 @@ def _small_tables(connection: Connection, now: datetime) -> dict[str, Any]:
         )
     ]
     return {
+        "corroborated": {key_from_text(row["resource"]): from_ms(row["ended_at_ms"]) for row in corroborations},
         "leases": {lease.deployment: lease for lease in leases},
         "memories": {memory.model: memory for memory in memories},
         "sightings": {sighting.key: sighting for sighting in sightings},
@@ -179,6 +182,7 @@ def trimmed(book: Book, now: datetime) -> Book:
         starts={deployment: starts for deployment, starts in book.starts.items() if deployment in records},
         reservations={held.id: held for held in book.reservations.values() if held.open or held.day >= utc_day(now)},
         settled={key: at for key, at in book.settled.items() if at >= now - RESURFACING},
+        corroborated={key: at for key, at in book.corroborated.items() if at >= now - RESURFACING},
     )
 
 

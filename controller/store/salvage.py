@@ -24,7 +24,7 @@ EPOCHS_ABOVE: Final = 1_000_000
 """What was granted since this copy was made, by whoever goes on with the file, stays below."""
 NEEDED: Final = ("meta", "deployments", "creates", "obligations")
 """In the order in which they refer to each other."""
-USEFUL: Final = ("leases", "memories", "container_starts", "sightings", "reservations", "claims")
+USEFUL: Final = ("leases", "memories", "container_starts", "sightings", "reservations", "corroborations", "claims")
 UNREAD: Final = ".stop-only"
 
 Identity = tuple[str, str, str]

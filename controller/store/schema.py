@@ -26,7 +26,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0006"
+HEAD: Final = "0007"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -218,6 +218,15 @@ reservations = Table(
     Column("version", Integer, nullable=False),
     Index("one_reservation_a_day", "deployment", "day", unique=True),
 )
+
+corroborations = Table(
+    "corroborations",
+    metadata,
+    Column("resource", Text, primary_key=True),
+    Column("ended_at_ms", Integer, nullable=False),
+    Column("evidence", Text, nullable=False),
+)
+"""Ends that the bill bore out after they were proven."""
 
 claims = Table(
     "claims",

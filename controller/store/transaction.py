@@ -23,6 +23,7 @@ from controller.core.backoff import Holding
 from controller.core.book import AccountTrust, Alarm, Book, ModelMemory
 from controller.core.crash_loop import Starts
 from controller.core.deployment import Create, Record
+from controller.core.evidence import Evidence
 from controller.core.evidence_chain import link
 from controller.core.identity import DeploymentId, ObligationId, ResourceKey
 from controller.core.lease import Lease
@@ -33,7 +34,7 @@ from controller.core.spend import Reservation
 from controller.core.timekeeping import Kept
 from controller.ids import Randomness
 from controller.store import rows, schema
-from controller.store.codec import key_to_text, storable
+from controller.store.codec import evidence_to_text, key_to_text, storable
 from controller.store.errors import Overtaken, Stale
 
 BEGUN: Final = "daemon.started"
@@ -164,6 +165,11 @@ class Tx:
         self._upsert(schema.claims, {"installation": installation, "at_ms": to_ms(self.now)})
         owner = self.book.owner
         self._set(owner=replace(owner, claimed=owner.claimed | {installation}))
+
+    def put_corroboration(self, key: ResourceKey, ended_at: datetime, evidence: Evidence) -> None:
+        row = {"resource": key_to_text(key), "ended_at_ms": to_ms(ended_at), "evidence": evidence_to_text(evidence)}
+        self._upsert(schema.corroborations, row)
+        self._draft("corroborated")[key] = ended_at
 
     def put_account(self, account: AccountTrust) -> None:
         self._meta(key_digest=account.digest, account_trusted=account.trusted, account_why=account.why)

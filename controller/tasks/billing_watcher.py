@@ -1,8 +1,10 @@
 """Is anything billed that was proven gone?
 
 The last witness (OU-4, RP-46). What is billed for time after its discharge is owed again on the same key, though no
-listing shows it, and stays owed until the bill is quiet or an operator vouches for its end. A key that may not read the
-bill is told once and held against nobody; a bill that makes no sense, or of an account in doubt, says nothing.
+listing shows it, and stays owed until the bill is quiet or an operator vouches for its end. Every other end that the
+bill bears out is told once as that: a second witness to what was proven without it, and never a proof by itself. A key
+that may not read the bill is told once and held against nobody; a bill that makes no sense, or of an account in doubt,
+says nothing.
 """
 
 from datetime import datetime, timedelta
@@ -29,7 +31,7 @@ class BillingWatcher:
 
     name = "billing_watcher"
     period = timedelta(minutes=5)
-    looks_at = Looks(book=("settled", "obligations", "alarms", "account", "records"), view=("bill",))
+    looks_at = Looks(book=("settled", "corroborated", "obligations", "alarms", "account", "records"), view=("bill",))
 
     def __init__(self, *, store: Store, view: Cell[View], policy: HostingPolicy, holder: str) -> None:
         self._store = store
@@ -49,7 +51,19 @@ class BillingWatcher:
         await for_each([(key, bucket) for key, bucket in found.items() if key not in held], self._owe)
         owed = [duty for duty in self._store.book.obligations.values() if duty.open]
         await for_each([duty for duty in owed if duty.reason is StopReason.BILLED_AFTER_STOP], partial(self._end, bill))
+        borne_out = billing.corroborated(bill, self._store.book.settled, self._store.book.corroborated)
+        await for_each([(key, evidence) for key, evidence in borne_out.items() if key not in held], self._corroborate)
         return None
+
+    async def _corroborate(self, found: tuple[ResourceKey, Evidence]) -> None:
+        key, evidence = found
+        ended_at = self._store.book.settled.get(key)
+        if ended_at is None:
+            return
+        try:
+            await self._store.write(lambda tx: duties.corroborate(tx, key, ended_at, evidence))
+        except Stale:
+            return  # it is held, or its end is another by now
 
     async def _owe(self, found: tuple[ResourceKey, Bucket]) -> None:
         key, bucket = found

@@ -7,7 +7,7 @@ import pytest
 
 from controller.core import billing
 from controller.core.billing import LATE, ROUNDING, SELDOM, WATCHED, Bill, Billed, Bucket
-from controller.core.evidence import EvidenceKind, StopReason
+from controller.core.evidence import Evidence, EvidenceKind, StopReason
 from controller.core.inventory import Absence, NotFound
 from controller.core.obligation import KeepOpen, Obligation, Sight, StopAnswer, settle
 from tests.core.samples import MS, T0, duty, key
@@ -95,6 +95,41 @@ def test_neither_absence_nor_an_accepted_stop_ends_what_is_owed_for_its_bill() -
     assert not isinstance(
         settle(replace(stopped, reason=StopReason.IDLE), sight, settle_after=HOUR, accepted_suffices=False), KeepOpen
     )
+
+
+# Borne out
+
+
+def borne_out(told: Bill, ended_at: datetime = T0 + HOUR / 2, *, known: datetime | None = None) -> Evidence | None:
+    return billing.corroborated(told, {key(): ended_at}, {} if known is None else {key(): known}).get(key())
+
+
+@pytest.mark.parametrize(("asked", "found"), [(5, True), (5 - 1e-6, False)])
+def test_two_hours_without_it_that_had_time_to_be_filled_bear_an_end_out(asked: float, found: bool) -> None:
+    told = bill(bucket(-1), bucket(0), hours=asked)
+    evidence = borne_out(told, T0 + HOUR / 2)
+    assert (evidence is not None) is found
+    assert evidence is None or (evidence.kind, evidence.observed_at) == (EvidenceKind.BILLING_QUIET, told.asked_at)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        bill(),  # nothing of it was ever billed: a bill that lacks it bears nothing out
+        bill(bucket(0, incarnation="p2")),
+        bill(bucket(0), problem="half of it"),
+        bill(bucket(0), bucket(1)),
+        replace(bill(bucket(0)), since=T0 + MS),
+    ],
+)
+def test_no_end_is_borne_out_by_a_bill_that_does_not_show_it_or_shows_more(told: Bill) -> None:
+    assert borne_out(told) is None
+
+
+def test_an_end_is_borne_out_once_and_a_later_one_anew() -> None:
+    told = bill(bucket(0))
+    assert borne_out(told, known=T0 + HOUR / 2) is None
+    assert borne_out(told, known=T0 + HOUR / 4) is not None
 
 
 # When to look

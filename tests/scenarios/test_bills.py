@@ -57,6 +57,10 @@ def test_what_is_gone_is_asked_about_a_few_times_and_then_nobody_is_asked() -> N
             assert asked[0] >= gone_at + HOUR
             assert asked[-1] <= gone_at + 49 * HOUR
             assert box.daemon.store.book.owed() == ()
+            (duty,) = (await box.operators.get("/v1/obligations?all=1"))["obligations"]
+        (line,) = world.events("obligation.corroborated")
+        assert (line["evidence"]["kind"], duty["corroborated"]) == ("billing-quiet", True)
+        assert duty["evidence"]["kind"] == "inventory-complete-absent"  # which ended it, long before
 
     scenario(play)
 

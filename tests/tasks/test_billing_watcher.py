@@ -102,3 +102,44 @@ async def test_a_key_that_may_not_read_the_bill_is_told_once_and_held_against_no
     show(bench, record)
     await watcher(bench).run_pass()
     assert bench.store.book.alarms == {}
+
+
+@on_bench
+async def test_an_end_that_the_bill_bears_out_is_told_once_also_by_the_next_daemon(bench: Bench) -> None:
+    record = await gone(bench)
+    last = hour(bench)
+    await bench.move(6 * 3600)
+    show(bench, record, last)
+    await watcher(bench).run_pass()
+    await watcher(bench).run_pass()
+    await bench.restart()
+    show(bench, record, last)
+    await watcher(bench).run_pass()
+    (line,) = await bench.events("obligation.corroborated")
+    assert record.key is not None
+    assert (line["evidence"]["kind"], line["resource"]["incarnation"]) == ("billing-quiet", record.key.incarnation)
+    assert bench.store.book.owed() == ()
+
+
+@on_bench
+async def test_a_quiet_bill_ends_no_ordinary_duty_and_bears_out_no_end_that_is_not_proven(bench: Bench) -> None:
+    record = await bench.serve()
+    await bench.require_stop(record)
+    last = hour(bench)
+    await bench.move(20 * 3600)
+    show(bench, record, last)
+    await watcher(bench).run_pass()
+    assert len(bench.store.book.owed()) == 1
+    assert await bench.events("obligation.corroborated") == []
+
+
+@on_bench
+async def test_an_account_in_doubt_bears_nothing_out(bench: Bench) -> None:
+    record = await gone(bench)
+    last = hour(bench)
+    await bench.move(6 * 3600)
+    doubted = replace(bench.store.book.account, trusted=False)
+    await bench.store.write(lambda tx: tx.put_account(doubted))
+    show(bench, record, last)
+    await watcher(bench).run_pass()
+    assert await bench.events("obligation.corroborated") == []
