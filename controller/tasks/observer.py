@@ -18,6 +18,7 @@ from controller.core import billing, machine_log
 from controller.core.book import Book
 from controller.core.costs import follow_costs
 from controller.core.deployment import CreateAnswer, Record, SeenResource
+from controller.core.evidence import StopReason
 from controller.core.identity import RequestId, ResourceKey, Scope
 from controller.core.inventory import Absences, Listing, Present, Unreadable, follow
 from controller.core.lifecycle import Phase
@@ -115,7 +116,9 @@ class Observer:
         policy, now = self._rules.policy, self._clock.now()
         unsettled = {Phase.DECLARED, Phase.REQUESTED, Phase.UNCERTAIN, Phase.STOP_REQUIRED}
         live = book.live()
-        if any(record.phase in unsettled for record in live) or book.owed() or book.unrecorded:
+        # What is owed for its bill alone is in no listing, and only the bill can end it.
+        owed = any(duty.reason is not StopReason.BILLED_AFTER_STOP for duty in book.owed())
+        if any(record.phase in unsettled for record in live) or owed or book.unrecorded:
             return policy.listing_fast
         if now < self._fast_until:
             return policy.listing_fast

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.billing import Bucket
+from controller.core.evidence import StopReason
 from controller.core.orphans import Sighting, Whose
 from controller.core.readiness import Verdict
 from controller.providers.fake.adapter import Looked
-from controller.store import duties
+from controller.store import deployments, duties
+from tests.store.samples import proof
 from tests.tasks.observing import Port, watch
 from tests.tasks.world import Bench, on_bench
 
@@ -56,6 +59,21 @@ async def test_while_anything_is_open_it_lists_fast(bench: Bench, what: str) -> 
         case _:
             await sighted(bench, Whose.OURS)
     assert await rhythm(bench, for_s=300) == 15
+
+
+@on_bench
+async def test_what_is_owed_for_its_bill_alone_makes_no_hurry(bench: Bench) -> None:
+    record = await bench.serve()
+    duty = await bench.require_stop(record)
+    await bench.store.write(lambda tx: deployments.discharge(tx, duty.id, proof("listing 9")))
+    assert record.key is not None
+    bench.provider.vanish(record.key)
+    at = bench.clock.now()
+    bucket = Bucket(incarnation=record.key.incarnation, begin=at, end=at, micros=790_000)
+    key, holder, policy = record.key, bench.holder, bench.policy
+    await bench.store.write(lambda tx: duties.open_billed(tx, key, bucket, holder=holder, policy=policy))
+    assert [owed.reason for owed in bench.store.book.owed()] == [StopReason.BILLED_AFTER_STOP]
+    assert await rhythm(bench) == 300
 
 
 @pytest.mark.parametrize("whose", [Whose.FOREIGN, Whose.COPIED])
