@@ -38,7 +38,9 @@ class Flow:
     def leave(self) -> None:
         self._gone.set()
 
-    async def run(self, emulator: Emulator, method: str, path: str, *, key: str, body: Any = None) -> None:
+    async def run(
+        self, emulator: Emulator, method: str, path: str, *, key: str, body: Any = None, last_event: str = ""
+    ) -> None:
         self._body = b"" if body is None else json.dumps(body).encode()
         path, _, query = path.partition("?")
         scope = {
@@ -46,7 +48,8 @@ class Flow:
             "method": method,
             "path": path,
             "query_string": query.encode(),
-            "headers": [(b"authorization", f"Bearer {key}".encode()), (b"user-agent", b"tests")],
+            "headers": [(b"authorization", f"Bearer {key}".encode()), (b"user-agent", b"tests")]
+            + ([(b"last-event-id", last_event.encode())] if last_event else []),
             "client": ("127.0.0.1", 1),
             "extensions": {"gpuwarden.abort": self._break_off},
         }
