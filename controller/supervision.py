@@ -223,6 +223,8 @@ class Runner:
     """Do two moments differ in what this task decides on?"""
     at_rest: Callable[[], bool] = never
     """Is there nothing on record that could bill?"""
+    idle: Callable[[], bool] = never
+    """Whatever is committed or seen, is there nothing in it for this task until it is rung for by itself?"""
     _looked_at: tuple[Any] | None = None
     """The moment in which the latest pass began; `None`: that pass failed, or there was none yet."""
 
@@ -238,7 +240,9 @@ class Runner:
     def news(self, moment: Any) -> None:
         """Something was committed or seen, and this is the moment now. Wakes the task, unless all it looks at is what
         its latest pass began with: that pass has already said when it wants to look again."""
-        if not self.wake.rung and (self._looked_at is None or self.differ(self._looked_at[0], moment)):
+        if self.wake.rung or self.idle():
+            return
+        if self._looked_at is None or self.differ(self._looked_at[0], moment):
             self.wake.ring()
 
 

@@ -52,12 +52,17 @@ def informed(board: Board, task: Passes) -> Runner:
     return runner
 
 
-@pytest.mark.parametrize(("replaced", "began_s"), [(False, [0]), (True, [0, 7])])
-def test_news_wakes_only_who_looks_at_what_was_replaced(replaced: bool, began_s: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("replaced", "idle", "began_s"), [(False, False, [0]), (True, False, [0, 7]), (True, True, [0])]
+)
+def test_news_wakes_only_who_looks_at_what_was_replaced_and_has_something_to_do(
+    replaced: bool, idle: bool, began_s: list[float]
+) -> None:
     board, task = Board(), Passes()
 
     async def main() -> None:
         runner = informed(board, task)
+        runner.idle = lambda: idle
         async with anyio.create_task_group() as group:
             group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
             await anyio.sleep(7)

@@ -35,7 +35,7 @@ from controller.store.elapsed import Ceilings
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.wants import Wants
-from controller.supervision import Cell, Informed, Pulse, Runner, Wake, keep_running
+from controller.supervision import Cell, Informed, Pulse, Runner, Wake, keep_running, never
 from controller.tasks.account_guard import AccountGuard
 from controller.tasks.billing_watcher import BillingWatcher
 from controller.tasks.clock_keeper import ClockKeeper
@@ -392,4 +392,5 @@ def _runner(task: Informed, now: datetime, store: Store, view: Cell[View]) -> Ru
         moment=lambda: (store.book, view.value),
         differ=lambda former, latter: task.looks_at.differ(former, latter),
         at_rest=lambda: store.book.at_rest,
+        idle=(lambda: task.idle) if isinstance(task, Prefetcher) else never,
     )

@@ -38,6 +38,15 @@ class Wants:
         """The places whose volumes were asked to be filled lately."""
         return [place for (model, place), at in self._fills.items() if model == alias and now - at <= LASTS]
 
+    def lapse_fills(self, *, now: datetime) -> None:
+        """Forget what nobody asks for any more."""
+        self._fills = {wish: at for wish, at in self._fills.items() if now - at <= LASTS}
+
+    @property
+    def filling(self) -> bool:
+        """Was anything asked to be filled, and is neither begun nor forgotten?"""
+        return bool(self._fills)
+
     def fill_begun(self, alias: str, place: str) -> None:
         """One wish is one attempt."""
         self._fills.pop((alias, place), None)

@@ -37,7 +37,8 @@ PROBE_STARTING: Final = timedelta(seconds=5)
 """A machine that is expected any moment is asked so often; each second of it is paid for."""
 AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 LIST_GAP_LEAST: Final = timedelta(seconds=1)
-PRICES_FRESH: Final = timedelta(minutes=10)
+PRICES_FRESH: Final = timedelta(minutes=30)
+"""A machine tells its own price once it is there, and that is held against its ceiling; this one is for the order."""
 PRICES_RETRY: Final = timedelta(seconds=60)
 STOCK_FRESH: Final = timedelta(seconds=30)
 """While somebody waits: half of what a hint is believed for."""

@@ -28,7 +28,7 @@ from controller.store.deployments import Planned
 from controller.store.errors import Stale
 from controller.store.names import deployment_id
 from controller.store.store import Store
-from controller.store.wants import Wants
+from controller.store.wants import LASTS, Wants
 from controller.supervision import Cell, Looks, for_each
 from controller.tasks.executor import Executor
 
@@ -50,7 +50,7 @@ class Prefetcher:
     """One pass over the volumes that are asked to be filled."""
 
     name = "prefetcher"
-    period = timedelta(seconds=60)
+    period = timedelta(minutes=5)
     looks_at = Looks(
         book=("owner", "records", "obligations", "memories", "reservations", "settled", "account", "matching_since"),
         view=("listing", "completed", "judged", "usd_per_hour", "shortages", "interval"),
@@ -68,7 +68,13 @@ class Prefetcher:
         self.refusals: dict[tuple[str, str], start.Refuse] = {}
         """Why the volume of a model in a place is not being filled, for those who wait for that."""
 
+    @property
+    def idle(self) -> bool:
+        """Nobody wants a volume to be filled: it is rung for when somebody does."""
+        return not self._wants.filling and not self.refusals
+
     async def run_pass(self) -> datetime | None:
+        self._wants.lapse_fills(now=self._clock.now())
         asked = [
             (model, place)
             for model in self._leave.models.values()
@@ -77,7 +83,9 @@ class Prefetcher:
         wanted = {(model.alias, place) for model, place in asked}
         for wish in self.refusals.keys() - wanted:  # in place: those who tell hold this very mapping
             del self.refusals[wish]
-        return await for_each([partial(self._fill, model, place) for model, place in asked], lambda turn: turn())
+        until = await for_each([partial(self._fill, model, place) for model, place in asked], lambda turn: turn())
+        lapses_at = self._clock.now() + LASTS if asked else None
+        return min((at for at in (until, lapses_at) if at is not None), default=None)
 
     async def _fill(self, model: ModelPolicy, place: str) -> datetime | None:
         refused = self._verdict(model, place) or await self._begin(model, place)

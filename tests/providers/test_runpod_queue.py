@@ -72,7 +72,7 @@ async def test_while_something_of_ours_waits_a_listing_without_the_queue_is_not_
     assert [(await script.reading.list_resources()).complete for _ in range(3)] == [True, False, True]
 
 
-async def test_the_queue_is_asked_every_five_minutes_and_for_a_while_after_a_lost_create_in_each_listing() -> None:
+async def test_the_queue_is_asked_every_ten_minutes_and_for_a_while_after_a_lost_create_in_each_listing() -> None:
     script, asked = Scripted(PODS), []
 
     async def after(minutes: float) -> None:
@@ -80,10 +80,10 @@ async def test_the_queue_is_asked_every_five_minutes_and_for_a_while_after_a_los
         await script.reading.list_resources()
         asked.append(len(script.queue_requests))
 
-    for minutes in (0, 4.9, 0.1, 1):
+    for minutes in (0, 9.9, 0.1, 1):
         await after(minutes)
     await script.writing.create(ORDER)
-    for minutes in (1, 13.9, 0.1, 4.8, 0.1):
+    for minutes in (1, 13.9, 0.1, 9.8, 0.1):
         await after(minutes)
     assert asked == [1, 1, 2, 2, 3, 4, 4, 4, 5]
 

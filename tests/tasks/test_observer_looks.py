@@ -218,7 +218,7 @@ async def test_what_cannot_or_need_not_be_probed_is_not(bench: Bench, why: str) 
 
 
 @on_bench
-async def test_prices_are_asked_for_every_ten_minutes_and_sooner_while_unknown(bench: Bench) -> None:
+async def test_prices_are_asked_for_every_half_hour_and_sooner_while_unknown(bench: Bench) -> None:
     watch(bench, bench.observer())
     await bench.move(130)
     assert bench.provider.calls["prices"] == 3
@@ -226,7 +226,7 @@ async def test_prices_are_asked_for_every_ten_minutes_and_sooner_while_unknown(b
     await bench.move(60)
     assert bench.view.value.usd_per_hour == {"L40S": Decimal("0.79")}
     before = bench.provider.calls["prices"]
-    await bench.move(590)
+    await bench.move(1790)
     assert bench.provider.calls["prices"] == before
     await bench.move(20)
     assert bench.provider.calls["prices"] == before + 1

@@ -15,6 +15,7 @@ from controller.core.shortage import Shortage
 from controller.ids import SeededRandomness
 from controller.providers.fake.adapter import Looked, Made
 from controller.store.transaction import Tx
+from controller.store.wants import LASTS
 from controller.tasks.prefetcher import Leave, Prefetcher
 from controller.tasks.reconciler import Reconciler
 from tests.tasks.reconciling import creates, passed
@@ -194,6 +195,19 @@ async def test_a_daemon_that_only_stops_fills_nothing(bench: Bench) -> None:
     task = await prefetcher(bench, stop_only=True)
     await asked(bench, task, "A")
     assert creates(bench) == 0
+
+
+@on_bench
+async def test_it_is_idle_while_nobody_asks_and_looks_again_when_a_wish_lapses(bench: Bench) -> None:
+    task = await prefetcher(bench, stop_only=True)
+    idle = [task.idle]
+    bench.wants.ask_fill("qwen", "A", now=bench.clock.now())
+    idle.append(task.idle)
+    assert await task.run_pass() == bench.clock.now() + LASTS
+    idle.append(task.idle)
+    await bench.move(60.001)
+    await task.run_pass()
+    assert [*idle, task.idle] == [True, False, False, True]
 
 
 @on_bench

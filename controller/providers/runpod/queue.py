@@ -24,7 +24,8 @@ MARK: Final = "queued:"
 WAITING: Final = "QUEUED"
 OVER: Final = frozenset({"DEPLOYED", "FAILED", "EXPIRED", "CANCELLED"})
 
-LOOKED_AT_EVERY: Final = timedelta(minutes=5)
+LOOKED_AT_EVERY: Final = timedelta(minutes=10)
+"""What waits there does not bill yet."""
 AFTER_A_LOST_CREATE: Final = timedelta(minutes=15)
 """So long every listing looks at the queue; it is one call more."""
 
