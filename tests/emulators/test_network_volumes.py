@@ -99,6 +99,16 @@ async def test_a_volume_bills_from_its_creation_to_its_removal_and_is_on_both_bi
     assert world.emulator.truth()["balance"] == pytest.approx(1000 - 120)
 
 
+async def test_a_fast_volume_costs_twice_as_much_and_no_less_beyond_a_terabyte() -> None:
+    world = World()
+    volume = world.emulator.put_volume(BODY | {"size": 200, "type": "HIGH_PERFORMANCE"})
+    world.now += 30 * 24 * 3600
+    assert world.emulator.truth()["balance"] == pytest.approx(1000 - 28)
+    await world.client.patch(f"{PATH}/{volume}", json={"size": 2000})
+    world.now += 30 * 24 * 3600
+    assert world.emulator.truth()["balance"] == pytest.approx(1000 - 28 - 280)
+
+
 async def test_everything_that_bills_adds_up_by_bucket() -> None:
     world = World(prices={"NVIDIA A40": 3.6})
     pod = await world.create(disk=1)

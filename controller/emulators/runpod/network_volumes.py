@@ -19,7 +19,9 @@ from controller.emulators.runpod.shapes import one_of, record, text, whole
 if TYPE_CHECKING:
     from controller.emulators.runpod.emulator import Emulator
 
-KINDS: Final = ("STANDARD", "HIGH_PERFORMANCE")
+STANDARD: Final = "STANDARD"
+FAST: Final = "HIGH_PERFORMANCE"
+KINDS: Final = (STANDARD, FAST)
 _SMALLEST, _LARGEST = 10, 4096
 _SIZE: Final = whole(least=_SMALLEST, most=_LARGEST)
 _CREATE: Final = record(
@@ -54,11 +56,11 @@ def put_volume(emulator: Emulator, asked: dict[str, Any], account: str, now: flo
         name=asked["name"],
         size=asked["size"],
         place=asked["dataCenter"],
-        kind=asked.get("type", KINDS[0]),
+        kind=asked.get("type", STANDARD),
         meter=Meter(since=now),
     )
     emulator.volumes[volume.id] = volume
-    _bill(emulator, volume, storage_rate(size_gb=volume.size), now)
+    _bill(emulator, volume, _rate(volume), now)
     return volume
 
 
@@ -74,7 +76,7 @@ def list_volumes(ask: Ask, _: str) -> Answer:
 
 def create_volume(ask: Ask, _: str) -> Answer:
     asked = bodies.read_as(ask.request.body, _CREATE)
-    wanted = {"networkVolumeTypes": asked.get("type", KINDS[0])}
+    wanted = {"networkVolumeTypes": asked.get("type", STANDARD)}
     if asked["dataCenter"] not in [place["id"] for place in catalog.read_places(ask.emulator.settings, wanted)]:
         raise Refused(400, f"data center '{asked['dataCenter']}' does not support such network volumes")
     volume = put_volume(ask.emulator, asked, ask.account, ask.now)
@@ -94,7 +96,7 @@ def change_volume(ask: Ask, volume_id: str) -> Answer:
         raise Refused(400, "network volume storage cannot be reduced")
     if not ask.ignore:
         volume.name, volume.size = asked.get("name", volume.name), asked.get("size", volume.size)
-        _bill(ask.emulator, volume, storage_rate(size_gb=volume.size), ask.now)
+        _bill(ask.emulator, volume, _rate(volume), ask.now)
     return in_json(200, volume.shown())
 
 
@@ -122,6 +124,10 @@ def _living(emulator: Emulator, account: str) -> list[Volume]:
 def _end(emulator: Emulator, volume: Volume, now: float) -> None:
     volume.ended_at = now
     _bill(emulator, volume, NOTHING, now)
+
+
+def _rate(volume: Volume) -> Rate:
+    return storage_rate(size_gb=volume.size, fast=volume.kind == FAST)
 
 
 def _bill(emulator: Emulator, volume: Volume, rate: Rate, now: float) -> None:
