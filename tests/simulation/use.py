@@ -6,7 +6,7 @@ Kept beside each pod of the emulator: the requests that its model server has ope
 import contextlib
 from collections.abc import Iterator
 
-from controller.emulators.runpod.open_requests import OpenRequests
+from controller.emulators.runpod.open_requests import OpenRequests, Work
 from controller.emulators.runpod.pods import Pod
 from tests.simulation.kernel import Kernel
 
@@ -21,12 +21,12 @@ class Use(OpenRequests):
         self.count = 0
 
     @contextlib.contextmanager
-    def one(self, *, seconds_left: float | None = None) -> Iterator[None]:
+    def one(self, *, seconds_left: float | None = None) -> Iterator[Work]:
         self.last = self._kernel.time
         self.count += 1
-        with super().one(seconds_left=seconds_left):
+        with super().one(seconds_left=seconds_left) as work:
             try:
-                yield
+                yield work
             finally:
                 self.last = self._kernel.time
 

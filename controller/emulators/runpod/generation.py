@@ -16,6 +16,7 @@ import anyio
 
 from controller.emulators.exchange import ConnectionCut, Exchange, give, in_json
 from controller.emulators.runpod.launch import Launch
+from controller.emulators.runpod.open_requests import Work
 from controller.emulators.runpod.pods import Upstream
 
 _WORDS: Final = (
@@ -91,10 +92,12 @@ async def answer_whole(
     exchange: Exchange,
     *,
     upstream: Upstream,
+    work: Work,
     pace: float,
     first: float,
 ) -> None:
     """Write all words, then answer. Raises ServerDied."""
+    work.begins, work.pace = anyio.current_time() + first, pace
     dies_after = upstream.die_after_chunks
     if dies_after is not None and dies_after < len(generation.words):
         await anyio.sleep(first + pace * dies_after)
@@ -110,6 +113,7 @@ async def stream(
     exchange: Exchange,
     *,
     upstream: Upstream,
+    work: Work,
     pace: float,
     first: float,
 ) -> None:
@@ -118,12 +122,14 @@ async def stream(
     for opening in _opening(generation):
         await exchange.write(opening)
     await _wait(exchange, first, generation.gap)
+    work.begins = anyio.current_time()
     for number, word in enumerate(generation.words):
         if number == upstream.die_after_chunks:
             raise ServerDied
         await _wait(exchange, pace, generation.gap)
         await _hang_if_hung(upstream)
         upstream.words += 1
+        work.words += 1
         await exchange.write(_piece(generation, word, last=number == len(generation.words) - 1))
     for closing in _closing(generation):
         await exchange.write(closing)

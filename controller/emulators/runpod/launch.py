@@ -25,6 +25,7 @@ _REFERENCE: Final = re.compile(r"\{\{\s*RUNPOD_SECRET_([A-Za-z0-9_.\-/]+)\s*\}\}
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _SHELLS: Final = ("sh", "bash", "dash")
 _DEFAULT_CONTEXT: Final = 4096
+_DEFAULT_SLOTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +40,15 @@ class Launch:
     loopback: bool
     fronted: bool
     context: int
+    """Of one request."""
     runner: Runner = "generate"
     adapters: tuple[tuple[str, str], ...] = ()
     """LoRA: name and place; only of vLLM, which has names for them."""
     keep_alive_seconds: float = 0.0
     usage_always: bool = False
     metrics: bool = True
+    slots: int = 1
+    """Of llama.cpp: so many requests it works on at once. Four that share the whole context, if it is not told."""
 
     def listens_on(self, port: int) -> bool:
         return self.fronted or (port == self.port and not self.loopback)
@@ -140,7 +144,7 @@ def _llama(words: list[str], env: Mapping[str, str], *, front: Front) -> Launch:
     keys = options.one("--api-key") or env.get("LLAMA_API_KEY", "")
     loopback = (options.one("--host") or env.get("LLAMA_ARG_HOST")) in _LOOPBACK
     pool = _number(options.one("-c", "--ctx-size") or env.get("LLAMA_ARG_CTX_SIZE"), _DEFAULT_CONTEXT)
-    slots = _number(options.one("-np", "--parallel") or env.get("LLAMA_ARG_N_PARALLEL"), 1)
+    slots = _number(options.one("-np", "--parallel") or env.get("LLAMA_ARG_N_PARALLEL"), 0)
     return Launch(
         kind="llama",
         model=model,
@@ -150,6 +154,7 @@ def _llama(words: list[str], env: Mapping[str, str], *, front: Front) -> Launch:
         loopback=loopback,
         fronted=front == "program" or (front == "shell" and loopback),
         context=max(1, pool // max(1, slots)),
+        slots=slots if slots > 0 else _DEFAULT_SLOTS,
         runner=_llama_runner(options),
         metrics=options.has("--metrics") or env.get("LLAMA_ARG_ENDPOINT_METRICS", "0") not in ("", "0", "false"),
     )

@@ -18,6 +18,7 @@ from controller.emulators.exchange import Answer, Exchange, Request, give, in_js
 from controller.emulators.runpod import pods, pooling, scrape
 from controller.emulators.runpod.generation import Generation, answer_whole, read_generation, stream
 from controller.emulators.runpod.launch import Launch
+from controller.emulators.runpod.open_requests import Work
 from controller.emulators.runpod.pods import Pod
 
 _VLLM_GUARDED: Final = ("/v1", "/v2", "/inference", "/cohere")
@@ -149,13 +150,31 @@ def _llama_health(_: Served) -> Answer:
 
 
 def _props(served: Served) -> Answer:
-    return in_json(200, {"default_generation_settings": {"n_ctx": served.launch.context}, "total_slots": 4})
+    launch = served.launch
+    return in_json(200, {"default_generation_settings": {"n_ctx": launch.context}, "total_slots": launch.slots})
 
 
 def _slots(served: Served) -> Answer:
-    busy = len(served.pod.upstream.open)
-    slots = [{"id": slot, "n_ctx": served.launch.context, "is_processing": slot < busy} for slot in range(4)]
-    return in_json(200, slots)
+    return in_json(200, [_slot(served, number) for number in range(served.launch.slots)])
+
+
+def _slot(served: Served, number: int) -> dict[str, Any]:
+    """A slot that never worked tells less; one that did goes on telling of its last task."""
+    work, now = served.pod.upstream.open.in_slot(number), anyio.current_time()
+    empty = {"id": number, "n_ctx": served.launch.context, "speculative": False, "is_processing": False}
+    if work is None:
+        return empty
+    written = work.written(now)
+    following = {"has_next_token": work.open, "has_new_line": False, "n_remain": work.most - written}
+    return empty | {
+        "is_processing": work.open,
+        "id_task": work.number,
+        "n_prompt_tokens": work.prompt,
+        "n_prompt_tokens_processed": work.taken(now),
+        "n_prompt_tokens_cache": 0,
+        "params": {"max_tokens": work.most, "n_predict": work.most},
+        "next_token": [following | {"n_decoded": written}],
+    }
 
 
 def _vllm_entry(served: Served, name: str) -> dict[str, Any]:
@@ -186,16 +205,16 @@ async def _infer(served: Served, request: Request, exchange: Exchange) -> None:
     upstream, dies_at = served.pod.upstream, pods.dies_at(served.pod, served.now)
     upstream.requests += 1
     try:
-        with upstream.open.one(seconds_left=None if dies_at is None else dies_at - served.now):
+        with upstream.open.one(seconds_left=None if dies_at is None else dies_at - served.now) as work:
             if served.state == "hung":
                 await anyio.sleep_forever()
-            await _generate(served, request, exchange)
+            await _generate(served, request, exchange, work)
     except anyio.get_cancelled_exc_class():
         upstream.aborted += 1
         raise
 
 
-async def _generate(served: Served, request: Request, exchange: Exchange) -> None:
+async def _generate(served: Served, request: Request, exchange: Exchange, work: Work) -> None:
     upstream = served.pod.upstream
     try:
         body = json.loads(request.body)
@@ -220,9 +239,10 @@ async def _generate(served: Served, request: Request, exchange: Exchange) -> Non
         await give(exchange, refusal)
         return
     upstream.prompt_words += generation.prompt_words
+    work.prompt, work.most = generation.prompt_words, len(generation.words)
     write = stream if generation.streams else answer_whole
     pace = 1 / (upstream.token_rate or served.token_rate)
-    await write(generation, exchange, upstream=upstream, pace=pace, first=upstream.first_token_seconds)
+    await write(generation, exchange, upstream=upstream, work=work, pace=pace, first=upstream.first_token_seconds)
 
 
 def _name(served: Served, asked: dict[str, Any]) -> str:
