@@ -37,6 +37,7 @@ BILLED_MOST_S: Final = 3.5 * 3600.0
 """The next whole bucket begins within 70 minutes; a bill is asked for every hour while the end is young."""
 BILLED_OLD_MOST_S: Final = 11 * 3600.0
 DAY_S: Final = 86400.0
+ASKS_TO_WAIT: Final = {"rate-limited", "quota-eaten", "create-refused", "delete-refused"}
 LISTING_FAILS: Final = {("listing-failing", "main")}
 
 
@@ -212,7 +213,7 @@ class Overdue:
     def told_to_wait(self, machine: Machine) -> bool:
         """Did the provider ask for patience that is not over? Then nobody may look, and an alarm says so."""
         daemon, now = machine.daemon, self.audit.town.kernel.time
-        asked = self.audit.town.staged.touching({"rate-limited", "create-refused", "delete-refused"}, now - DAY_S, now)
+        asked = self.audit.town.staged.touching(ASKS_TO_WAIT, now - DAY_S, now)
         return bool(asked) and daemon is not None and bool(daemon.store.book.alarms.keys() & LISTING_FAILS)
 
     def can_act(self, machine: Machine) -> bool:

@@ -17,6 +17,7 @@ from tests.simulation import (
     pod_faults,
     provider_faults,
     queue_faults,
+    quota_faults,
 )
 from tests.simulation.clients import Clients, Rhythm
 from tests.simulation.machine_faults import OTHER_ACCOUNT, OTHER_KEY
@@ -31,6 +32,7 @@ CALMER: Final = 1 / 3
 KINDS: Final[dict[str, Kind]] = {
     **provider_faults.KINDS,
     **queue_faults.KINDS,
+    **quota_faults.KINDS,
     **pod_faults.KINDS,
     **card_faults.KINDS,
     **machine_faults.KINDS,

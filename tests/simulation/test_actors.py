@@ -13,7 +13,16 @@ import httpx
 import pytest
 
 from controller.emulators.runpod.pods import Pod, status
-from tests.simulation import card_faults, machine_faults, operators, pod_faults, provider_faults, queue_faults
+from controller.emulators.runpod.windows import QUOTAS
+from tests.simulation import (
+    card_faults,
+    machine_faults,
+    operators,
+    pod_faults,
+    provider_faults,
+    queue_faults,
+    quota_faults,
+)
 from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, OUT_OF_REACH
 from tests.simulation.kernel import order_scopes
 from tests.simulation.logged import keep_failures
@@ -205,6 +214,7 @@ SETTINGS = {
     "made-otherwise": "made_otherwise",
     "place-sold-out": "sold_out",
     "dearer": "prices",
+    "quota-eaten": "quotas",
 }
 
 
@@ -217,6 +227,27 @@ def test_settings_are_otherwise_for_a_while_and_then_as_before(folder: Path) -> 
     play.be_honest()
     assert {key: getattr(play.provider.settings, key) for key in SETTINGS.values()} == before
     assert all(play.spans(kind) == [(None, True)] for kind in SETTINGS)
+
+
+def test_who_eats_the_calls_of_an_account_leaves_those_for_stops_and_goes_away(folder: Path) -> None:
+    play = Play(folder)
+    pod = play.put()
+
+    def left() -> int:
+        return play.provider.counted.left(play.provider.settings.quotas, play.provider.now())["minute"]
+
+    assert play.begin("quota-eaten")
+    for _ in range(3):
+        play.until(lambda: left() == quota_faults.SPARED["minute"], within=120)
+        assert left() == quota_faults.SPARED["minute"]
+        play.wait(60)
+    play.until(lambda: left() == quota_faults.SPARED["minute"], within=120)
+    assert play.see("DELETE", f"/v2/pods/{pod.id}").startswith("204")
+    play.be_honest()
+    play.wait(60)
+    for _ in range(20):
+        play.wait(13)
+        assert left() == QUOTAS["minute"]
 
 
 def test_an_empty_account_ends_what_bills(folder: Path) -> None:

@@ -29,12 +29,13 @@ class CallCount:
         return (over[-1], _rest(over[-1], now)) if over else None
 
     def headers(self, quotas: Mapping[str, int], now: float) -> list[tuple[str, str]]:
-        left, policy = [], []
-        for window, seconds in WINDOWS.items():
-            quota = _quota(window, quotas)
-            left.append(f'"{window}";r={max(0, quota - self._used(window, now))};t={_rest(window, now)}')
-            policy.append(f'"{window}";q={quota};w={seconds}')
+        left = [f'"{window}";r={count};t={_rest(window, now)}' for window, count in self.left(quotas, now).items()]
+        policy = [f'"{window}";q={_quota(window, quotas)};w={seconds}' for window, seconds in WINDOWS.items()]
         return [("ratelimit", ", ".join(left)), ("ratelimit-policy", ", ".join(policy))]
+
+    def left(self, quotas: Mapping[str, int], now: float) -> dict[str, int]:
+        """How many more calls each window takes."""
+        return {window: max(0, _quota(window, quotas) - self._used(window, now)) for window in WINDOWS}
 
     def _used(self, window: str, now: float) -> int:
         begun, count = self._counted.get(window, (0.0, 0))
