@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -115,15 +115,6 @@ def never() -> bool:
     return False
 
 
-def nothing() -> object:
-    return None
-
-
-def any_news(_: object, __: object) -> bool:
-    """What concerns a task that does not say what it looks at."""
-    return True
-
-
 class Restful(Protocol):
     """A moment of what is on record."""
 
@@ -131,6 +122,16 @@ class Restful(Protocol):
     def at_rest(self) -> bool:
         """Is there nothing in it that could bill? A change of this is news to every task."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Which parts of what is on record, and of what was seen, were replaced between two moments."""
+
+    book: frozenset[str]
+    view: frozenset[str]
+    at_rest: bool
+    rest_changed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,34 +143,55 @@ class Looks:
     passes really read (`tests/support/reading.py`). What is rung for by itself (wishes, stream leases) is not told.
     """
 
-    book: tuple[str, ...] = ()
-    view: tuple[str, ...] = ()
-    view_held: tuple[str, ...] = ()
+    book: frozenset[str] = frozenset()
+    view: frozenset[str] = frozenset()
+    view_held: frozenset[str] = frozenset()
     """Of the view, what decides nothing while nothing on record could bill."""
 
-    def differ(self, former: "Moment", latter: "Moment") -> bool:
+    @classmethod
+    def of(cls, *, book: Iterable[str] = (), view: Iterable[str] = (), view_held: Iterable[str] = ()) -> "Looks":
+        return cls(book=frozenset(book), view=frozenset(view), view_held=frozenset(view_held))
+
+    def concern(self, change: Change) -> bool:
         """Is anything of it another than it was?"""
-        (book, view), (book_now, view_now) = former, latter
-        at_rest = book_now.at_rest
-        if book.at_rest is not at_rest:
+        if change.rest_changed or not self.book.isdisjoint(change.book) or not self.view.isdisjoint(change.view):
             return True
-        if book is not book_now and _other(self.book, book, book_now):
-            return True
-        if view is view_now:
-            return False
-        return _other(self.view, view, view_now) or (not at_rest and _other(self.view_held, view, view_now))
+        return not change.at_rest and not self.view_held.isdisjoint(change.view)
+
+
+class Changes:
+    """What was replaced since it was last asked? For all tasks together: each looks at some of the same parts."""
+
+    def __init__(self, looks: Iterable[Looks]) -> None:
+        looks = tuple(looks)
+        self._book = sorted({name for look in looks for name in look.book})
+        self._view = sorted({name for look in looks for name in look.view | look.view_held})
+        self._told: Moment | None = None
+
+    def since(self, book: Restful, view: object) -> Change:
+        """All of it, the first time."""
+        former, self._told = self._told, (book, view)
+        if former is None:
+            return Change(
+                book=frozenset(self._book), view=frozenset(self._view), at_rest=book.at_rest, rest_changed=True
+            )
+        return Change(
+            book=_replaced(self._book, former[0], book),
+            view=_replaced(self._view, former[1], view),
+            at_rest=book.at_rest,
+            rest_changed=book.at_rest is not former[0].at_rest,
+        )
 
 
 Moment = tuple[Restful, object]
 """What is on record, and what was seen."""
+NOTHING: Final[frozenset[str]] = frozenset()
 
 
-def _other(names: tuple[str, ...], former: object, latter: object) -> bool:
-    """Each task asks at each commit and each look."""
-    for name in names:  # noqa: SIM110 - a generator costs twice as much
-        if getattr(former, name) is not getattr(latter, name):
-            return True
-    return False
+def _replaced(names: Iterable[str], former: object, latter: object) -> frozenset[str]:
+    if former is latter:
+        return NOTHING
+    return frozenset(name for name in names if getattr(former, name) is not getattr(latter, name))
 
 
 class Informed(Task, Protocol):
@@ -217,32 +239,19 @@ class Runner:
     on_failure: Callable[[str, str], None] = field(default=lambda name, problem: None)
     lull: timedelta = timedelta(0)
     """A pass begins so long after its wake-up: a burst of them is one pass, and what is more urgent goes first."""
-    moment: Callable[[], Any] = nothing
-    """What passes look at, as of now: values that are replaced and never changed."""
-    differ: Callable[[Any, Any], bool] = any_news
-    """Do two moments differ in what this task decides on?"""
+    looks: Looks | None = None
+    """What passes look at; `None`: nobody says, and everything that happens wakes it."""
     at_rest: Callable[[], bool] = never
     """Is there nothing on record that could bill?"""
     idle: Callable[[], bool] = never
     """Whatever is committed or seen, is there nothing in it for this task until it is rung for by itself?"""
-    _looked_at: tuple[Any] | None = None
-    """The moment in which the latest pass began; `None`: that pass failed, or there was none yet."""
 
-    def begin(self, now: datetime) -> None:
-        """A pass begins: whatever is replaced from now on, it may not have seen."""
-        self._looked_at = (self.moment(),)
-        self.pulse.counted_from = now
-
-    def forget(self) -> None:
-        """A pass failed half way: nobody knows what it saw."""
-        self._looked_at = None
-
-    def news(self, moment: Any) -> None:
-        """Something was committed or seen, and this is the moment now. Wakes the task, unless all it looks at is what
-        its latest pass began with: that pass has already said when it wants to look again."""
+    def news(self, change: Change) -> None:
+        """Something was committed or seen. Wakes the task if it looks at any of that; one in the midst of a pass makes
+        another after it, for it may have read the part before it was replaced."""
         if self.wake.rung or self.idle():
             return
-        if self._looked_at is None or self.differ(self._looked_at[0], moment):
+        if self.looks is None or self.looks.concern(change):
             self.wake.ring()
 
 
@@ -292,7 +301,7 @@ async def keep_running(runner: Runner, *, clock: Clock, failures_max: int) -> No
 
 async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timedelta:
     pulse = runner.pulse
-    runner.begin(clock.now())
+    pulse.counted_from = clock.now()
     try:
         until = await runner.task.run_pass()
     except Exception as problem:
@@ -329,7 +338,6 @@ def _ends_daemon(problem: BaseException) -> bool:
 
 def _failed(runner: Runner, problem: BaseException, *, clock: Clock, failures_max: int) -> timedelta:
     pulse = runner.pulse
-    runner.forget()
     pulse.failures += 1
     pulse.problem = f"{type(problem).__name__}: {problem}"[:512]
     pulse.last_pass_at = pulse.counted_from = clock.now()

@@ -6,9 +6,9 @@ from functools import partial
 import anyio
 import pytest
 
-from controller.supervision import Looks, Pulse, Runner, keep_running
+from controller.supervision import Change, Changes, Looks, Pulse, Runner, keep_running
 from tests.support.loop_clock import BEGIN, LoopClock
-from tests.support.passing import Passes, S, at, fail, runner_of
+from tests.support.passing import Passes, S, at, runner_of
 from tests.support.virtual_time import run_virtual
 
 
@@ -38,17 +38,13 @@ def test_a_task_that_means_to_rest_is_silent_only_after_its_rest(after_s: float,
     assert pulse.silent(BEGIN + after_s * S) is silent
 
 
-class Board:
-    """What a task looks at, as one that can be replaced."""
-
-    def __init__(self) -> None:
-        self.part: object = object()
+def change(*book: str, view: tuple[str, ...] = (), at_rest: bool = False, rest_changed: bool = False) -> Change:
+    return Change(book=frozenset(book), view=frozenset(view), at_rest=at_rest, rest_changed=rest_changed)
 
 
-def informed(board: Board, task: Passes) -> Runner:
+def informed(task: Passes) -> Runner:
     runner = runner_of(task)
-    runner.moment = lambda: board.part
-    runner.differ = lambda former, latter: former is not latter
+    runner.looks = Looks.of(book=("part",))
     return runner
 
 
@@ -58,17 +54,15 @@ def informed(board: Board, task: Passes) -> Runner:
 def test_news_wakes_only_who_looks_at_what_was_replaced_and_has_something_to_do(
     replaced: bool, idle: bool, began_s: list[float]
 ) -> None:
-    board, task = Board(), Passes()
+    task = Passes()
 
     async def main() -> None:
-        runner = informed(board, task)
+        runner = informed(task)
         runner.idle = lambda: idle
         async with anyio.create_task_group() as group:
             group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
             await anyio.sleep(7)
-            if replaced:
-                board.part = object()
-            runner.news(board.part)
+            runner.news(change("part" if replaced else "other"))
             await anyio.sleep(7)
             group.cancel_scope.cancel()
 
@@ -78,17 +72,15 @@ def test_news_wakes_only_who_looks_at_what_was_replaced_and_has_something_to_do(
 
 def test_news_in_the_midst_of_a_pass_is_not_lost() -> None:
     """The pass may have read the part before it was replaced."""
-    board = Board()
 
     async def overtaken() -> datetime | None:
         await anyio.sleep(1)
-        board.part = object()
-        runner.news(board.part)
+        runner.news(change("part"))
         await anyio.sleep(1)
         return None
 
     task = Passes(overtaken)
-    runner = informed(board, task)
+    runner = informed(task)
 
     async def main() -> None:
         with anyio.move_on_after(30):
@@ -96,23 +88,6 @@ def test_news_in_the_midst_of_a_pass_is_not_lost() -> None:
 
     run_virtual(main)
     assert task.began_s == pytest.approx([0, 2])
-
-
-def test_after_a_failed_pass_any_news_counts() -> None:
-    """Nobody knows what a pass that failed half way had done with what it saw."""
-    board, task = Board(), Passes(fail)
-
-    async def main() -> None:
-        runner = informed(board, task)
-        async with anyio.create_task_group() as group:
-            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
-            await anyio.sleep(0.5)
-            runner.news(board.part)
-            await anyio.sleep(7)
-            group.cancel_scope.cancel()
-
-    run_virtual(main)
-    assert task.began_s == pytest.approx([0, 1, 1])
 
 
 def test_who_does_not_say_what_it_looks_at_is_woken_by_all_news() -> None:
@@ -123,7 +98,7 @@ def test_who_does_not_say_what_it_looks_at_is_woken_by_all_news() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
             await anyio.sleep(7)
-            runner.news(None)
+            runner.news(change())
             await anyio.sleep(7)
             group.cancel_scope.cancel()
 
@@ -145,7 +120,7 @@ class Sight:
         self.always, self.held, self.else_ = always, held, object()
 
 
-LOOKS = Looks(book=("part",), view=("always",), view_held=("held",))
+LOOKS = Looks.of(book=("part",), view=("always",), view_held=("held",))
 
 
 @pytest.mark.parametrize(
@@ -171,4 +146,7 @@ def test_what_a_task_looks_at_is_news_and_a_rest_that_begins_or_ends(
         Record(object() if changed == "part" else part, at_rest=at_rest is not (changed == "rest")),
         Sight(object() if changed == "always" else always, object() if changed == "held" else held),
     )
-    assert LOOKS.differ(former, latter) is differs
+    changes = Changes([LOOKS, Looks.of(book=("else_",), view=("else_",))])
+    assert LOOKS.concern(changes.since(*former))
+    assert not LOOKS.concern(changes.since(*former))
+    assert LOOKS.concern(changes.since(*latter)) is differs

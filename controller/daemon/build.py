@@ -35,7 +35,7 @@ from controller.store.elapsed import Ceilings
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.wants import Wants
-from controller.supervision import Cell, Informed, Pulse, Runner, Wake, keep_running, never
+from controller.supervision import Cell, Changes, Informed, Pulse, Runner, Wake, keep_running, never
 from controller.tasks.account_guard import AccountGuard
 from controller.tasks.billing_watcher import BillingWatcher
 from controller.tasks.clock_keeper import ClockKeeper
@@ -120,6 +120,10 @@ class Daemon:
     runners: list[Runner]
     started_at: datetime
     closers: list[Closer] = field(default_factory=list)
+    _changes: Changes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._changes = Changes(runner.looks for runner in self.runners if runner.looks is not None)
 
     @property
     def pulses(self) -> list[Pulse]:
@@ -137,9 +141,9 @@ class Daemon:
 
     def news(self) -> None:
         """Something was committed or seen: let each task pass that looks at it."""
-        moment = (self.store.book, self.view.value)
+        change = self._changes.since(self.store.book, self.view.value)
         for runner in self.runners:
-            runner.news(moment)
+            runner.news(change)
 
     async def run(self) -> None:
         """Run every task until cancelled. Raises GaveUp when one fails for ever."""
@@ -303,7 +307,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         idle_reaper=reaper,
         settler=settler,
         evidence_writer=writer,
-        runners=[_runner(task, clock.now(), store, view) for task in tasks],
+        runners=[_runner(task, clock.now(), store) for task in tasks],
         started_at=clock.now(),
     )
     store.on_change(daemon.news)
@@ -381,7 +385,7 @@ def _prefetcher(store: Store, view: Cell[View], wants: Wants, executor: Executor
     return Prefetcher(store=store, view=view, wants=wants, clock=store.clock, executor=executor, leave=leave)
 
 
-def _runner(task: Informed, now: datetime, store: Store, view: Cell[View]) -> Runner:
+def _runner(task: Informed, now: datetime, store: Store) -> Runner:
     pulse = Pulse(name=task.name, period=task.period, last_pass_at=now)
     lull = EVIDENCE_LULL if isinstance(task, EvidenceWriter) else timedelta(0)
     return Runner(
@@ -389,8 +393,7 @@ def _runner(task: Informed, now: datetime, store: Store, view: Cell[View]) -> Ru
         wake=Wake(),
         pulse=pulse,
         lull=lull,
-        moment=lambda: (store.book, view.value),
-        differ=lambda former, latter: task.looks_at.differ(former, latter),
+        looks=task.looks_at,
         at_rest=lambda: store.book.at_rest,
         idle=(lambda: task.idle) if isinstance(task, Prefetcher) else never,
     )

@@ -35,6 +35,8 @@ class Timekeeper:
         self._gap: timedelta | None = None
         """How soon the next beat was promised; `None`: nobody beats yet."""
         self._asked_at = machine.boot()
+        self._told: tuple[timedelta | None, datetime] = (None, self._keeping.now(self._asked_at))
+        """The latest answer, and the moment for which it holds until the witnesses are compared again."""
         self.jumps: list[Jump] = []
         """Not yet told, oldest first."""
         self.resumed_at: datetime | None = None
@@ -43,7 +45,9 @@ class Timekeeper:
 
     def now(self) -> datetime:
         boot = self._machine.boot()
-        return self._keeping.now(boot) if boot - self._asked_at < LOOKED else self._look(None)
+        if boot is not self._told[0]:  # a clock that stands, as a simulated one does, is asked many times an instant
+            self._told = (boot, self._keeping.now(boot) if boot - self._asked_at < LOOKED else self._look(None))
+        return self._told[1]
 
     def boot(self) -> timedelta:
         return self._machine.boot()
@@ -95,4 +99,5 @@ class Timekeeper:
         if paused or now - by_boot > PAUSED:
             self.resumed_at = now
         self._asked_at = reading.boot
+        self._told = (None, now)
         return now

@@ -26,7 +26,7 @@ class AccountGuard:
 
     name = "account_guard"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "obligations", "account", "alarms", "matching_since"), view=("completed",))
+    looks_at = Looks.of(book=("records", "obligations", "account", "alarms", "matching_since"), view=("completed",))
 
     def __init__(self, *, store: Store, view: Cell[View]) -> None:
         self._store = store

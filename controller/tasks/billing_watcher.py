@@ -31,7 +31,7 @@ class BillingWatcher:
 
     name = "billing_watcher"
     period = timedelta(minutes=5)
-    looks_at = Looks(book=("settled", "corroborated", "obligations", "alarms", "account", "records"), view=("bill",))
+    looks_at = Looks.of(book=("settled", "corroborated", "obligations", "alarms", "account", "records"), view=("bill",))
 
     def __init__(self, *, store: Store, view: Cell[View], policy: HostingPolicy, holder: str) -> None:
         self._store = store

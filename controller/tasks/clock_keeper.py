@@ -20,7 +20,7 @@ class ClockKeeper:
 
     name = "clock_keeper"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("alarms",))
+    looks_at = Looks.of(book=("alarms",))
 
     def __init__(self, *, store: Store) -> None:
         self._store = store

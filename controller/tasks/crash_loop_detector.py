@@ -27,7 +27,7 @@ class CrashLoopDetector:
 
     name = "crash_loop_detector"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "memories", "starts"), view_held=("listing", "probes"))
+    looks_at = Looks.of(book=("records", "memories", "starts"), view_held=("listing", "probes"))
 
     def __init__(self, *, store: Store, view: Cell[View], models: Mapping[str, ModelPolicy]) -> None:
         self._store = store

@@ -39,7 +39,7 @@ class EvidenceWriter:
 
     name = "evidence_writer"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("seq_latest", "alarms"))
+    looks_at = Looks.of(book=("seq_latest", "alarms"))
 
     def __init__(self, *, store: Store, path: Path, blocking: Blocking) -> None:
         self._store = store

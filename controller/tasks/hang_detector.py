@@ -28,7 +28,7 @@ class HangDetector:
 
     name = "hang_detector"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records",), view_held=("probes",))
+    looks_at = Looks.of(book=("records",), view_held=("probes",))
 
     def __init__(
         self, *, store: Store, view: Cell[View], stream_leases: StreamLeases, doubts: Doubts, policy: HostingPolicy

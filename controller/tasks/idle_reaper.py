@@ -30,7 +30,7 @@ class IdleReaper:
 
     name = "idle_reaper"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "memories"), view_held=("listing", "probes"))
+    looks_at = Looks.of(book=("records", "memories"), view_held=("listing", "probes"))
 
     def __init__(
         self,

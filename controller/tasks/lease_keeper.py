@@ -27,7 +27,7 @@ class LeaseKeeper:
     """One pass over the leases of everything open."""
 
     name = "lease_keeper"
-    looks_at = Looks(book=("leases",))
+    looks_at = Looks.of(book=("leases",))
 
     def __init__(self, *, store: Store, policy: HostingPolicy, holder: str) -> None:
         self._store = store

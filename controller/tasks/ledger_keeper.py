@@ -27,7 +27,7 @@ class LedgerKeeper:
 
     name = "ledger_keeper"
     period = timedelta(minutes=10)
-    looks_at = Looks(book=("records", "obligations", "reservations"))
+    looks_at = Looks.of(book=("records", "obligations", "reservations"))
 
     def __init__(self, *, store: Store, policy: HostingPolicy, models: Mapping[str, ModelPolicy]) -> None:
         self._store = store

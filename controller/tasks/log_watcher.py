@@ -27,7 +27,7 @@ class LogWatcher:
 
     name = "log_watcher"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("records", "starts"), view_held=("logs",))
+    looks_at = Looks.of(book=("records", "starts"), view_held=("logs",))
 
     def __init__(
         self, *, store: Store, view: Cell[View], policy: HostingPolicy, models: Mapping[str, ModelPolicy]

@@ -22,7 +22,7 @@ class Lookout:
 
     name = "lookout"
     period = timedelta(seconds=60)
-    looks_at = Looks(book=("alarms",), view=("listing", "completed", "failing_since"))
+    looks_at = Looks.of(book=("alarms",), view=("listing", "completed", "failing_since"))
 
     def __init__(self, *, store: Store, view: Cell[View], policy: HostingPolicy) -> None:
         self._store = store

@@ -29,7 +29,7 @@ class ObligationSettler:
 
     name = "obligation_settler"
     period = timedelta(seconds=60)
-    looks_at = Looks(
+    looks_at = Looks.of(
         book=("records", "obligations", "alarms", "account"), view_held=("judged", "absences", "sighted", "reads")
     )
 

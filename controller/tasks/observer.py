@@ -63,7 +63,7 @@ class Observer:
     """Looks, and publishes a new `View`."""
 
     name = "observer"
-    looks_at = Looks(book=("owner", "records", "creates", "obligations", "memories", "settled", "sightings"))
+    looks_at = Looks.of(book=("owner", "records", "creates", "obligations", "memories", "settled", "sightings"))
 
     def __init__(
         self,

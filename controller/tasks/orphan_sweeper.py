@@ -35,7 +35,7 @@ class OrphanSweeper:
 
     name = "orphan_sweeper"
     period = timedelta(seconds=60)
-    looks_at = Looks(
+    looks_at = Looks.of(
         book=("owner", "records", "creates", "obligations", "sightings", "settled", "alarms", "matching_since"),
         view=("listing",),
     )

@@ -51,7 +51,7 @@ class Prefetcher:
 
     name = "prefetcher"
     period = timedelta(minutes=5)
-    looks_at = Looks(
+    looks_at = Looks.of(
         book=("owner", "records", "obligations", "memories", "reservations", "settled", "account", "matching_since"),
         view=("listing", "completed", "judged", "usd_per_hour", "shortages", "interval"),
     )

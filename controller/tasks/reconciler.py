@@ -70,7 +70,7 @@ class Reconciler:
 
     name = "reconciler"
     period = timedelta(seconds=60)
-    looks_at = Looks(
+    looks_at = Looks.of(
         book=(
             "owner",
             "records",

@@ -45,7 +45,7 @@ class RestoreMatcher:
 
     name = "restore_matcher"
     period = timedelta(seconds=60)
-    looks_at = Looks(
+    looks_at = Looks.of(
         book=("owner", "records", "creates", "obligations", "settled", "epoch_latest", "matching_since"),
         view=("listing",),
     )

@@ -45,6 +45,7 @@ class ProcessClock:
     def __init__(self, machine: MachineClock) -> None:
         self._machine = machine
         self._latest = machine.now()
+        self.boot = machine.boot
 
     def now(self) -> datetime:
         self._latest = max(self._latest, self._machine.now())
@@ -52,9 +53,6 @@ class ProcessClock:
 
     def wall(self) -> datetime:
         return self._machine.wall()
-
-    def boot(self) -> timedelta:
-        return self._machine.boot()
 
     def boot_id(self) -> str:
         return self._machine.boot_id()
