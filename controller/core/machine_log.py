@@ -19,7 +19,7 @@ from controller.core.lifecycle import Phase
 EVERY: Final = timedelta(seconds=60)
 """While it starts or is in doubt."""
 EVERY_STEADY: Final = timedelta(minutes=5)
-"""While it serves, or its log cannot be read."""
+"""While it serves, also if its log cannot be read: that of a machine which starts is often not there yet."""
 _NO_BLOCK: Final = re.compile(r"No available shared memory broadcast block")
 _NCCL: Final = re.compile(r"\bNCCL\b|\bnccl")
 
@@ -132,5 +132,5 @@ def due(
         return seen_at + EVERY
     if former.container_at != container_at:
         return former.at
-    doubtful = starting or (former.quiet is not None and former.quiet.ending is Ending.NO_BLOCK)
-    return former.at + (EVERY if doubtful and former.problem is None else EVERY_STEADY)
+    stuck = former.quiet is not None and former.quiet.ending is Ending.NO_BLOCK and former.problem is None
+    return former.at + (EVERY if starting or stuck else EVERY_STEADY)

@@ -114,6 +114,12 @@ def test_one_that_serves_is_looked_at_only_with_several_cards_or_where_it_does_n
     assert next_look(stuck, Phase.ACTIVE, cards=2) == T0 + 60 * S
 
 
-def test_a_log_that_cannot_be_read_is_asked_for_slowly() -> None:
-    missed = failed(None, problem="HTTP 403", at=T0, container_at=T0)
-    assert next_look(missed) == T0 + 300 * S
+@pytest.mark.parametrize(
+    ("phase", "unready", "after_s"),
+    [(Phase.REQUESTED, False, 60), (Phase.ACTIVE, True, 60), (Phase.ACTIVE, False, 300)],
+)
+def test_a_log_that_cannot_be_read_is_asked_for_slowly_unless_its_machine_starts_or_is_in_doubt(
+    phase: Phase, unready: bool, after_s: float
+) -> None:
+    missed = failed(looked(log(LOAD, BLOCK)), problem="HTTP 404", at=T0, container_at=T0)
+    assert next_look(missed, phase, cards=2, unready=unready) == T0 + after_s * S

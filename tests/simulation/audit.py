@@ -72,6 +72,8 @@ class Audit:
         self.numbers: Counter[str] = Counter()
         self.creates: Counter[str] = Counter()
         self.called_at: dict[str, float] = {}
+        self.stop_called_at: dict[str, float] = {}
+        """By pod, when the provider was last asked to end it."""
         self.void: set[str] = set()
         self.used_epochs: dict[int, str] = {}
         self.first: Violation | None = None
@@ -139,6 +141,7 @@ class Audit:
 
     def _stop_called(self, machine: Machine, who: str, pod_id: str) -> None:
         self.numbers["stop calls"] += 1
+        self.stop_called_at[pod_id] = self.town.kernel.time
         life, told = self.lives.get(pod_id), self.told[machine.name]
         pod = self.town.provider.pods.get(pod_id)
         if pod is None:

@@ -19,6 +19,8 @@ from tests.simulation.use import use_of
 LOOK_EVERY_S: Final = 15.0
 SUBMIT_WITHIN_S: Final = 60.0
 DRAIN_S: Final = 600.0
+PATIENCE_MOST_S: Final = 300.0
+"""So long a stop may wait where the provider asked for it; what was held back has not reached it."""
 UNUSED_MOST_S: Final = 2 * 900.0 + DRAIN_S + 900.0
 """Nothing may be alive and unused for longer: twice the startup deadline, a drain, and time to see and prove."""
 IDLE_AFTER_S: Final = 300.0
@@ -121,12 +123,13 @@ class Overdue:
 
     def _judge_due(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
         now = self.audit.town.kernel.time
+        called_at = self.audit.stop_called_at.get(life.pod.id, 0.0)
         duties = [
             duty
             for duty in self.audit.told[machine.name].duties.values()
-            if duty.open and duty.pod == life.pod.id and duty.due is not None and not duty.stops
+            if duty.open and duty.pod == life.pod.id and duty.due is not None and called_at < duty.due
         ]
-        if not duties:
+        if not duties or self.audit.town.staged.touching({"rate-limited"}, now - PATIENCE_MOST_S, now):
             watch.due = 0.0
             return
         if now >= self._drained(machine, duties[0].deployment):
