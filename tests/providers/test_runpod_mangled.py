@@ -123,6 +123,21 @@ def test_a_field_said_twice_in_two_ways_says_nothing(spoilt: Any) -> None:
     assert not listing(written(spoilt)).complete
 
 
+@pytest.mark.parametrize("queue", [False, True], ids=["listing", "queue"])
+def test_half_a_character_as_the_next_page_ends_no_look(queue: bool) -> None:
+    """It is in no URL: the look itself raised, and with it the observer's pass, for as long as it was said."""
+    spoilt = {"hasNextPage": True, "nextCursor": "\ud800"}
+    queued = answer(200, {"queuedPods": [{"id": "q", "name": "x", "status": "QUEUED"}], "pagination": spoilt})
+
+    async def look() -> Listing:
+        replies = answer(200, page(pod()) if queue else page(pod()) | {"pagination": spoilt})
+        return await Scripted(replies, queue=[queued]).reading.list_resources()
+
+    found = run_virtual(look)
+    assert shown(found)
+    assert (found.complete, found.requests_readable) == (queue, False)
+
+
 def test_a_field_said_twice_in_one_way_is_said() -> None:
     assert listing(written(page(pod(status=Twice("RUNNING", "RUNNING"))))).complete
 

@@ -115,6 +115,7 @@ def test_an_entry_that_shows_nobodys_mark_may_be_ours(entry: Any) -> None:
         {"pods": [], "pagination": {"hasNextPage": True, "nextCursor": 7}},
         {"pods": [], "pagination": {"hasNextPage": False, "nextCursor": 7}},
         {"pods": [], "pagination": {"hasNextPage": False, "nextCursor": {}}},
+        {"pods": [], "pagination": {"hasNextPage": True, "nextCursor": "\ud800"}},
     ],
 )  # fmt: skip
 def test_a_listing_that_does_not_state_its_end_is_not_complete(content: Any) -> None:

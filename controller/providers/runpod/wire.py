@@ -280,7 +280,7 @@ def following(pagination: Any, *, empty: bool) -> tuple[str | None, str | None]:
     if not isinstance(pagination, dict) or not isinstance(pagination.get("hasNextPage"), bool):
         return None, "the listing does not say whether it goes on"
     goes_on, cursor = pagination["hasNextPage"], pagination.get("nextCursor")
-    if cursor is not None and not isinstance(cursor, str):
+    if cursor is not None and not (isinstance(cursor, str) and cursor.isprintable()):  # half a character fits no URL
         return None, "the listing says in no readable way where it goes on"
     if cursor:
         return (cursor if goes_on or not empty else None), None
