@@ -16,6 +16,7 @@ from controller.api.panel import Panel
 from controller.api.views import held, is_draining, listed_at, refusal_of, serving, stance
 from controller.core import idle, replacement, start
 from controller.core.costs import below_list
+from controller.core.crash_loop import Starts
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import SERVING, Phase
@@ -131,6 +132,8 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
         yield Line(subject=record.id, text=text, since=record.started_at)
     yield from _below_list(record, listed_at(panel, record))
     yield from _making_way(panel, record)
+    if (topology := panel.book.starts.get(record.id, Starts()).topology) is not None:
+        yield Line(subject=record.id, text=topology.text)
     if record.phase is Phase.ACTIVE:
         yield from _load(panel, record)
         yield _idle(panel, record)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from controller.core.topology import Topology
+
 JITTER: Final = timedelta(seconds=5)
 """A process's start is worked out from its host's boot time, which moves a little when that clock is set."""
 TOLD_TWICE: Final = timedelta(seconds=180)
@@ -33,6 +35,8 @@ class Starts:
     """The latest restart was told by the server, and not yet by the provider."""
     cause: str | None = None
     """What its log last said that it died of, a word of `core.diagnosis`."""
+    topology: Topology | None = None
+    """What its log said of its cards."""
 
 
 def notice(starts: Starts, *, started_at: datetime | None, window: timedelta, now: datetime) -> Starts:

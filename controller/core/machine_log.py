@@ -7,7 +7,7 @@ cut off before the newest lines, shows nothing and counts for nothing.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -15,6 +15,8 @@ from typing import Final
 from controller.core.diagnosis import Cause, cause_in
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
+from controller.core.topology import Topology
+from controller.core.topology import follow as follow_topology
 
 EVERY: Final = timedelta(seconds=60)
 """While it starts or is in doubt."""
@@ -68,6 +70,7 @@ class Logged:
     """Start of its container as it was known then: after another one its log is of interest at once."""
     quiet: Quiet | None = None
     cause: Cause | None = None
+    topology: Topology | None = None
     problem: str | None = None
     """Why the latest look showed nothing."""
 
@@ -78,13 +81,21 @@ def follow(former: Logged | None, log: Log, *, container_at: datetime | None) ->
     before = None if former is None else former.quiet
     quiet = _quiet(before, log) if log.whole else before
     problem = None if log.whole else "the provider ended the log before its newest lines"
-    return Logged(at=log.read_at, container_at=container_at, quiet=quiet, cause=cause, problem=problem)
+    return Logged(
+        at=log.read_at,
+        container_at=container_at,
+        quiet=quiet,
+        cause=cause,
+        topology=follow_topology(None if former is None else former.topology, (line.text for line in log.lines)),
+        problem=problem,
+    )
 
 
 def failed(former: Logged | None, *, problem: str, at: datetime, container_at: datetime | None) -> Logged:
     """A look that showed nothing: what is known stays, and no time counts by it."""
-    quiet, cause = (None, None) if former is None else (former.quiet, former.cause)
-    return Logged(at=at, container_at=container_at, quiet=quiet, cause=cause, problem=problem)
+    if former is None:
+        return Logged(at=at, container_at=container_at, problem=problem)
+    return replace(former, at=at, container_at=container_at, problem=problem)
 
 
 def _quiet(before: Quiet | None, log: Log) -> Quiet | None:

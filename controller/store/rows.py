@@ -28,6 +28,7 @@ from controller.core.obligation import Ending, Obligation, StopAnswer
 from controller.core.orphans import Sighting, Whose
 from controller.core.spend import Hold, Reservation, to_micros, to_usd
 from controller.core.timekeeping import Kept
+from controller.core.topology import Topology
 from controller.store.codec import (
     Field,
     Row,
@@ -230,6 +231,15 @@ def memory_from_row(row: Row) -> ModelMemory:
     return from_row(ModelMemory, row, _MEMORY)
 
 
+def _topology_to_text(topology: Topology) -> str:
+    return json.dumps({"ranks": topology.ranks, "nodes": topology.nodes, "ways": topology.ways})
+
+
+def _topology_from_text(text: str) -> Topology:
+    row = json.loads(text)
+    return Topology(ranks=row["ranks"], nodes=row["nodes"], ways=tuple(row["ways"]))
+
+
 _STARTS = (
     instant("latest"),
     Field(attribute="restarts", column="restarts", write=instants_to_text, read=instants_from_text),
@@ -237,6 +247,7 @@ _STARTS = (
     instant("server_within"),
     Field(attribute="server_alone", column="server_alone", write=bool, read=bool),
     plain("cause"),
+    Field(attribute="topology", column="topology", write=_topology_to_text, read=_topology_from_text),
 )
 
 

@@ -26,7 +26,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0007"
+HEAD: Final = "0008"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -183,6 +183,7 @@ container_starts = Table(
     Column("server_within_ms", Integer),
     Column("server_alone", Boolean, nullable=False, server_default=text("0")),
     Column("cause", String),
+    Column("topology", Text),
 )
 
 sightings = Table(

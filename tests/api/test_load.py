@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+from controller.core.crash_loop import Starts
 from controller.core.deployment import Record
 from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime, Scrape
+from controller.core.topology import Topology
 from controller.core.view import Probed
 from tests.api.world import World, at
 
@@ -42,6 +44,14 @@ async def test_explain_tells_it_in_words(house: World) -> None:
     told(house, await house.serve(), BUSY, answer_rate=41.5)
     texts = [line["text"] for line in (await house.operator.get("/v1/models/qwen/explain"))["lines"]]
     assert "its server counts: 2 running, 0 waiting, cache 25% full, 41.5 tokens written a second" in texts
+
+
+async def test_explain_tells_how_several_cards_reach_each_other(house: World) -> None:
+    record = await house.serve()
+    met = Starts(topology=Topology(ranks=2, nodes=1, ways=("SHM",)))
+    await house.store.write(lambda tx: tx.put_starts(record.id, met))
+    texts = [line["text"] for line in (await house.operator.get("/v1/models/qwen/explain"))["lines"]]
+    assert "NCCL counts 2 cards in one machine, which reach each other by SHM" in texts
 
 
 async def test_monitoring_reads_known_numbers_and_no_line_for_unknown_ones(house: World) -> None:

@@ -9,6 +9,7 @@ from controller.core.diagnosis import Cause
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.machine_log import Log, Logged, LogLine, due, failed, follow, stalled
+from controller.core.topology import Topology
 from tests.core.samples import MS, T0, S
 
 AFTER = timedelta(minutes=10)
@@ -92,6 +93,13 @@ def test_a_cause_once_told_is_kept_when_its_line_has_scrolled_out() -> None:
     logged = looked(log("CUDA out of memory"), log(LOAD, at=T0 + 60 * S))
     assert logged.cause is Cause.OUT_OF_MEMORY
     assert failed(logged, problem="x", at=T0, container_at=T0).cause is Cause.OUT_OF_MEMORY
+
+
+def test_how_cards_met_is_kept_when_its_line_has_scrolled_out() -> None:
+    met = "pod:1:1 [0] NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0"
+    logged = looked(log(met), log(LOAD, at=T0 + 60 * S))
+    assert logged.topology == Topology(ranks=2, nodes=1)
+    assert failed(logged, problem="x", at=T0, container_at=T0).topology == logged.topology
 
 
 def next_look(logged: Logged | None, phase: Phase = Phase.REQUESTED, **changes: Any) -> datetime | None:

@@ -5,6 +5,7 @@ import anyio
 from tests.scenarios.world import World, scenario
 
 BLOCK = "INFO shm_broadcast.py:501] No available shared memory broadcast block found in 60 seconds."
+MET = "pod:1:1 [0] NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0"
 TWO_CARDS = """
 [models.m1]
 model = "org/m1"
@@ -69,5 +70,17 @@ def test_a_log_that_cannot_be_read_stops_nothing() -> None:
             pod = await begun(world, box)
             await writing(world, pod, BLOCK, minutes=40)
             assert reasons(world) == []
+
+    scenario(play, upstream={"state": "booting"})
+
+
+def test_two_cards_that_met_in_one_machine_are_on_record() -> None:
+    async def play(world: World) -> None:
+        world.write(TWO_CARDS)
+        async with world.box() as box:
+            pod = await begun(world, box)
+            await writing(world, pod, MET, "INFO loading", minutes=4)
+            (found,) = world.events("qualification.finding")
+            assert (found["resource"]["incarnation"], found["detail"]["said"]) == (pod, "yes")
 
     scenario(play, upstream={"state": "booting"})

@@ -19,6 +19,7 @@ from controller.core.lifecycle import Phase
 from controller.core.obligation import Ending, Obligation, StopAnswer
 from controller.core.orphans import Sighting, Whose
 from controller.core.spend import Hold, Reservation
+from controller.core.topology import Topology
 from controller.store import rows
 from controller.store.codec import key_from_text, key_to_text
 from tests.core.samples import DEPLOYMENT, REQUEST, T0, create, duty, key, record
@@ -29,7 +30,13 @@ SEEN = ProvisionedDeployment(
 )
 LATER = T0 + timedelta(milliseconds=7)
 FULL_STARTS = Starts(
-    latest=T0, restarts=(T0,), server=LATER, server_within=T0, server_alone=True, cause="out-of-memory"
+    latest=T0,
+    restarts=(T0,),
+    server=LATER,
+    server_within=T0,
+    server_alone=True,
+    cause="out-of-memory",
+    topology=Topology(ranks=2, nodes=1, ways=("P2P", "SHM")),
 )
 FULL_RECORD = record(
     Phase.STOPPED,

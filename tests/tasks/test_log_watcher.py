@@ -7,6 +7,7 @@ import pytest
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.machine_log import LogLine
+from controller.core.topology import Topology
 from controller.store import deployments
 from controller.tasks.log_watcher import LogWatcher
 from controller.tasks.observer import Observer, Rules, Watched
@@ -14,6 +15,8 @@ from tests.tasks.observing import key_of
 from tests.tasks.world import Bench, on_bench
 
 BLOCK = "No available shared memory broadcast block found in 60 seconds."
+MET = "pod:1:1 [0] NCCL INFO comm 0x55ba65 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0"
+CHANNEL = "pod:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct"
 DIED = "torch.OutOfMemoryError: CUDA out of memory."
 
 
@@ -100,3 +103,31 @@ async def test_what_it_died_of_is_written_once(bench: Bench) -> None:
     before = bench.store.book
     await watched_for(bench, 180)
     assert bench.store.book.starts is before.starts
+
+
+@on_bench
+async def test_how_cards_reach_each_other_is_put_into_the_evidence_once_across_our_restart(bench: Bench) -> None:
+    await starting(bench, MET, CHANNEL)
+    await watched_for(bench, 150)
+    await bench.restart()
+    await watched_for(bench, 150)
+    (found,) = await bench.events("qualification.finding")
+    assert (found["model"], found["resource"]["incarnation"]) == ("qwen", key_of(bench.record()).incarnation)
+    assert found["detail"] == {
+        "question": "OU-7",
+        "asked": "all cards are in one machine",
+        "said": "yes",
+        "ranks": 2,
+        "nodes": 1,
+        "ways": "SHM",
+        "text": "NCCL counts 2 cards in one machine, which reach each other by SHM",
+    }
+    assert bench.store.book.starts[bench.record().id].topology == Topology(ranks=2, nodes=1, ways=("SHM",))
+
+
+@on_bench
+async def test_cards_in_two_machines_are_told_with_a_death_in_one_write(bench: Bench) -> None:
+    await starting(bench, MET.replace("nNodes 1", "nNodes 2"), DIED)
+    await watched_for(bench, 90)
+    assert [line["detail"]["said"] for line in await bench.events("qualification.finding")] == ["no"]
+    assert bench.store.book.starts[bench.record().id].cause == "out-of-memory"
