@@ -11,7 +11,8 @@ The only place where httpx is known. Texts for people pass through `redacted`; n
 
 import re
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -192,11 +193,11 @@ class Http:
 
     async def _bounded(self, response: httpx.Response) -> bytes:
         read = bytearray()
-        async for chunk in response.aiter_bytes():
+        async for chunk in _pieces(response):
             read += chunk
             if len(read) > self._limits.body_bytes:
                 raise OutcomeUnknown(f"the answer is larger than {self._limits.body_bytes} bytes")
-        return bytes(read)
+        return _unpacked(bytes(read), response.headers.get("content-encoding", ""), most=self._limits.body_bytes)
 
     def _said(self, error: Exception) -> str:
         return self.redacted(f"{type(error).__name__}: {error}")
@@ -225,8 +226,35 @@ class Http:
         await self.aclose()
 
 
+async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+    """As they came: httpx would unpack each without a bound."""
+    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - each transport here is asynchronous
+    async for piece in response.stream:
+        yield piece
+
+
+def _unpacked(body: bytes, coding: str, *, most: int) -> bytes:
+    """What was packed though we asked for it plain: a thousand bytes may hold more than this machine has. Raises
+    OutcomeUnknown for more than `most`, and for what cannot be unpacked."""
+    coding = coding.strip().lower()
+    if not body or coding in {"", "identity"}:
+        return body
+    if coding != "gzip":
+        raise OutcomeUnknown("the answer is packed in a way that was not asked for")
+    packed = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        plain = packed.decompress(body, most + 1)
+    except zlib.error as error:
+        raise OutcomeUnknown("the answer cannot be unpacked") from error
+    if len(plain) > most:
+        raise OutcomeUnknown(f"the answer is larger than {most} bytes")
+    if not packed.eof:
+        raise OutcomeUnknown("the answer is torn")
+    return plain
+
+
 async def _taken(response: httpx.Response, limit: Sip) -> tuple[bytes, bool]:
-    taken, pieces = bytearray(), response.aiter_raw()
+    taken, pieces = bytearray(), _pieces(response)
     ends_at = anyio.current_time() + limit.whole.total_seconds()
     while len(taken) <= limit.body_bytes and anyio.current_time() < ends_at:
         left, quiet = ends_at - anyio.current_time(), limit.quiet.total_seconds()

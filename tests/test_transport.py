@@ -1,7 +1,9 @@
 """What a call's outcome says, on real sockets for what only they can do, in process for the rest."""
 
 import asyncio
+import gzip
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -132,6 +134,47 @@ async def test_a_body_of_exactly_the_bound_is_read() -> None:
     raw = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n" + b"x" * 1000
     async with listening(answering(raw)) as listener, http(listener.url) as party:
         assert len((await party.call("GET", "/")).body) == 1000
+
+
+def packed(body: bytes, coding: bytes = b"gzip") -> Reply:
+    head = b"HTTP/1.1 200 OK\r\ncontent-encoding: %s\r\ncontent-length: %d\r\n\r\n"
+    return answering(head % (coding, len(body)) + body)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(packed(gzip.compress(b"x" * 1001)), id="too large once it is unpacked"),
+        pytest.param(packed(gzip.compress(gzip.compress(b"x")), b"gzip, gzip"), id="packed twice"),
+        pytest.param(packed(gzip.compress(b"ok")[:-8]), id="torn"),
+        pytest.param(packed(b"ok"), id="not packed at all"),
+        pytest.param(packed(b"ok", b"br"), id="packed as nobody here can read"),
+    ],
+)
+async def test_a_packed_answer_that_cannot_be_had_whole_leaves_the_outcome_unknown(reply: Reply) -> None:
+    async with listening(reply) as listener, http(listener.url) as party:
+        with pytest.raises(OutcomeUnknown):
+            await party.call("POST", "/pods", body=b"{}", fresh=True)
+
+
+@pytest.mark.parametrize("reply", [packed(gzip.compress(b"x" * 1000)), packed(b"x" * 1000, b"Identity")], ids=range(2))
+async def test_an_answer_is_read_whether_it_is_packed_or_not(reply: Reply) -> None:
+    async with listening(reply) as listener, http(listener.url) as party:
+        assert (await party.call("GET", "/pods")).body == b"x" * 1000
+
+
+async def test_a_small_answer_that_holds_a_huge_one_takes_no_memory() -> None:
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    async with (
+        listening(packed(bomb)) as listener,
+        http(listener.url, limits=CallLimits(body_bytes=100_000)) as party,
+    ):
+        tracemalloc.start()
+        with pytest.raises(OutcomeUnknown, match="larger"):
+            await party.call("GET", "/pods")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 5_000_000
 
 
 async def test_a_redirect_is_an_answer_and_nobody_else_gets_the_key() -> None:
