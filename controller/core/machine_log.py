@@ -80,15 +80,22 @@ def follow(former: Logged | None, log: Log, *, container_at: datetime | None) ->
     cause = cause_in(line.text for line in log.lines) or (None if former is None else former.cause)
     before = None if former is None else former.quiet
     quiet = _quiet(before, log) if log.whole else before
-    problem = None if log.whole else "the provider ended the log before its newest lines"
     return Logged(
         at=log.read_at,
         container_at=container_at,
         quiet=quiet,
         cause=cause,
         topology=follow_topology(None if former is None else former.topology, (line.text for line in log.lines)),
-        problem=problem,
+        problem=_hidden(before, log),
     )
+
+
+def _hidden(before: Quiet | None, log: Log) -> str | None:
+    """Why this look did not show the log's end, if it did not."""
+    if not log.whole:
+        return "the provider ended the log before its newest lines"
+    # Lines that were shown do not go away: a page of a proxy's, or a log that lost them, says nothing of what came.
+    return "the provider shows none of the lines that it showed before" if before and not log.lines else None
 
 
 def failed(former: Logged | None, *, problem: str, at: datetime, container_at: datetime | None) -> Logged:

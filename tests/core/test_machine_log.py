@@ -78,6 +78,16 @@ def test_an_empty_log_is_no_stall() -> None:
     assert reason(looked(log(), log(at=T0 + 3600 * S))) is None
 
 
+@pytest.mark.parametrize("last", [BLOCK, NCCL])
+def test_a_log_that_shows_none_of_its_lines_any_more_decides_nothing_and_moves_nothing(last: str) -> None:
+    begun = looked(log(LOAD, last))
+    empty = follow(begun, log(at=T0 + 900 * S), container_at=T0)
+    assert reason(empty) is None
+    assert empty.quiet == begun.quiet
+    assert empty.problem is not None
+    assert reason(follow(empty, log(LOAD, last, at=T0 + 960 * S), container_at=T0)) is not None
+
+
 @pytest.mark.parametrize(("later", "stall"), [(600 * S - MS, None), (600 * S, StopReason.NCCL_STALL)])
 def test_silence_after_nccl_began_is_a_stall_while_it_starts(later: timedelta, stall: StopReason | None) -> None:
     logged = looked(log(LOAD, NCCL), log(LOAD, NCCL, at=T0 + later))
