@@ -127,3 +127,27 @@ def test_a_span_is_read_and_written(text: str, span: timedelta) -> None:
 )
 def test_what_is_no_span_is_none(text: str) -> None:
     assert parse_span(text) is None
+
+
+@pytest.mark.parametrize(
+    ("foreign", "hides"),
+    [
+        ("g", True),
+        ("gpuwarden-", True),
+        ("gpuwarden-q", True),
+        ("gpuwarden-qwen-", True),
+        ("gpuwarden-qwen-r0", True),
+        ("gpuwarden-qwen-legacy-", False),
+        ("gpuwarden-qwen2", False),
+        ("gpuwarden-legacy-", False),
+        ("vast-", False),
+    ],
+)
+def test_no_prefix_of_another_program_hides_machines_of_our_own(tmp_path: Path, foreign: str, hides: bool) -> None:
+    """What is named so is never stopped: its creates would end unknown, and their machines bill for ever."""
+    text = f'{SHORT}\n[runpod]\nforeign_prefixes = ["{foreign}"]\n'
+    if hides:
+        (told,) = refused(tmp_path, text)
+        assert told.startswith(f"config.toml:{LINES + 3}: runpod.foreign_prefixes = ")
+    else:
+        assert taken(tmp_path, text).written.runpod.foreign_prefixes == (foreign,)

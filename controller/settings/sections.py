@@ -47,7 +47,7 @@ class RunpodSection(BaseModel):
     foreign_prefixes: Annotated[
         tuple[str, ...], words(r"[!-~]{1,64}", "name prefixes without spaces", least=0, most=64)
     ] = ()
-    """Names that begin so are never adopted, swept or stopped. Too few: nothing, their tags still protect them."""
+    """Names that begin so are never adopted, swept or stopped; ours may not. Too few: their tags protect them still."""
     allow_community: Annotated[bool, FLAG] = False
     """True: models may ask for cloud_type = "COMMUNITY". Strangers' machines then see weights, requests and keys."""
 

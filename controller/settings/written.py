@@ -5,6 +5,7 @@ may be, which keys exist, and what two keys may not say together.
 """
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, TypeVar
@@ -144,6 +145,7 @@ def _contradictions(tree: Mapping[str, Any]) -> Iterator[tuple[Keys, Contradicti
     """What each section that can be read by itself says against itself, whatever is wrong with the others."""
     if (runpod := _alone(RunpodSection, tree.get("runpod", {}))) is not None:
         yield from ((("runpod",), found) for found in _runpod(runpod))
+        yield from ((("runpod",), found) for found in _own_names(runpod, tree.get("models")))
     if (gateway := _alone(GatewaySection, tree.get("gateway", {}))) is not None:
         yield from ((("gateway",), found) for found in _gateway(gateway))
     if (policy := _alone(PolicySection, tree.get("policy", {}))) is not None:
@@ -175,6 +177,24 @@ def _runpod(section: RunpodSection) -> Iterator[Contradiction]:
         yield Contradiction(
             key="proxy_url", value=section.proxy_url, why="does not name {pod} and {port}", mend="put both in"
         )
+
+
+def _own_names(runpod: RunpodSection, models: object) -> Iterator[Contradiction]:
+    """What is named as another program's is never stopped: no machine of our own may be named so."""
+    aliases = models if isinstance(models, dict) else {}
+    for foreign in runpod.foreign_prefixes:
+        if runpod.prefix.startswith(foreign) or any(_begins_a_name(foreign, runpod, alias) for alias in aliases):
+            yield Contradiction(
+                key="foreign_prefixes",
+                value=foreign,
+                why="our own machines are named so, and what is named so is never stopped",
+                mend="name only other programs' machines, or change prefix or the alias",
+            )
+
+
+def _begins_a_name(foreign: str, runpod: RunpodSection, alias: str) -> bool:
+    stem = f"{runpod.prefix}{alias}-"  # a request id follows
+    return stem.startswith(foreign) or re.fullmatch(rf"{re.escape(stem)}r[0-9a-f]{{0,16}}", foreign) is not None
 
 
 def _strangers(runpod: RunpodSection | None, model: ModelSection) -> Iterator[Contradiction]:
