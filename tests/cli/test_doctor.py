@@ -362,6 +362,17 @@ def test_nothing_is_rented_without_a_limit_that_makes_sense(world: World, option
     assert words in world.capture.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("models", "code", "words"), [("", 6, "no model is configured"), ("[models.qwen]\n", 78, "models.qwen.image")]
+)
+def test_a_run_that_is_refused_ends_with_its_code_and_words_and_no_traceback(
+    world: World, models: str, code: int, words: str
+) -> None:
+    world.config.write_text(f'name = "acme"\nusd_per_day = 1\n{models}')
+    assert run_command_line(["doctor", "--live", "--spend-limit", "2", "--config", str(world.config)]) == code
+    assert words in world.capture.readouterr().err
+
+
 def test_the_command_itself_speaks_over_sockets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody listens at the address of this config."""
     monkeypatch.setattr("os.environ", {})

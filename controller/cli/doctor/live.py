@@ -35,7 +35,7 @@ from controller.core.lifecycle import Phase
 from controller.daemon.build import Daemon, Seams, build
 from controller.providers.inspecting import Failed, Funds
 from controller.providers.qualifying import Inside
-from controller.settings import Settings, find_config, load
+from controller.settings import ConfigProblems, Settings, find_config, load
 from controller.store import duties, holds
 from controller.store.errors import StoreError, StoreInUse
 from controller.store.transaction import Tx
@@ -102,11 +102,17 @@ def wished(spend_limit: str | None, *, live: bool, model: str | None, as_json: b
 async def run_live(config: Path | None, wish: Wish) -> Exit:
     """The first SIGINT or SIGTERM ends the questions, and the stop is waited for; a second one ends that too."""
     interrupted = anyio.Event()
+    ended: Exit | Failure | ConfigProblems
     async with anyio.create_task_group() as group:
         group.start_soon(_watch_signals, interrupted)
-        code = await live(config, wish, seams=Seams(), environment=dict(os.environ), interrupted=interrupted)
+        try:
+            ended = await live(config, wish, seams=Seams(), environment=dict(os.environ), interrupted=interrupted)
+        except (Failure, ConfigProblems) as refused:
+            ended = refused  # raised in here it would come out as a group, without its words and its code
         group.cancel_scope.cancel()
-    return code
+    if isinstance(ended, Exit):
+        return ended
+    raise ended
 
 
 async def _watch_signals(interrupted: anyio.Event) -> None:
@@ -143,8 +149,8 @@ async def live(
         plan = planned(settings, offers, limit=wish.limit, model=wish.model)
         if interrupted.is_set():
             raise Failure(Exit.INTERRUPTED, "nothing was rented")
-        say(f"renting one {plan.offer} at ${plan.usd_per_hour}/h, shaped as {plan.model}, for at most {plan.life}")
         run = Run(daemon=await _opened(with_trial(settings, plan), seams), reach=reach, plan=plan)
+        say(f"renting one {plan.offer} at ${plan.usd_per_hour}/h, shaped as {plan.model}, for at most {plan.life}")
         left = await _through(run, plan, interrupted)
     return _told(run, plan, left, wish=wish, interrupted=interrupted.is_set())
 
