@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from controller.core.book import Book
-from controller.core.deployment import Record, SeenResource
+from controller.core.deployment import Record
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing
 from controller.core.lifecycle import SERVING
@@ -37,10 +37,12 @@ def follow_costs(
     return followed
 
 
-def bills_more(record: Record, seen: SeenResource) -> bool:
-    """Does it bill more than is on record? Less is not believed: a machine that stands still says nothing."""
-    said = seen.usd_per_hour
-    return record.phase in SERVING and said is not None and said > (record.usd_per_hour or 0)
+def bills_more(record: Record, said: Costs) -> Decimal | None:
+    """At which higher rate than is on record does it bill? Less is not believed: a machine that stands still says
+    nothing."""
+    if record.phase not in SERVING or len(said) < BELIEVED_AFTER or min(said) <= (record.usd_per_hour or 0):
+        return None
+    return min(said)
 
 
 def ceiling_of(

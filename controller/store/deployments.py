@@ -274,10 +274,10 @@ def record_observed(tx: Tx, decided_on: Record, seen: ProvisionedDeployment) -> 
     return tx.put_record(hosting.observed(tx.current(decided_on), seen))
 
 
-def record_cost(tx: Tx, decided_on: Record, seen: SeenResource) -> Record:
+def record_cost(tx: Tx, decided_on: Record, usd_per_hour: Decimal) -> Record:
     """It bills more than was known: what it has cost is believed at the higher rate."""
     before = tx.current(decided_on)
-    stored = tx.put_record(replace(before, usd_per_hour=seen.usd_per_hour))
+    stored = tx.put_record(replace(before, usd_per_hour=usd_per_hour))
     tx.line("ledger.drift", **of_record(stored), detail={"before_usd_per_hour": before.usd_per_hour})
     return stored
 

@@ -163,8 +163,8 @@ class Reconciler:
         if seen is None and (moved := moved_to(record, self._view.value, self._store.book)) is not None:
             await self._store.write(lambda tx: deployments.follow_move(tx, record, moved))
             return None
-        record = await self._take_in(record, seen)
-        said = () if record.key is None else self._view.value.costs.get(record.key, ())
+        said = self._view.value.costs.get(record.key, ())
+        record = await self._take_in(record, seen, said)
         look = reconcile.Look(seen=seen, assessment=self._assessment(record), costs=said)
         decision = reconcile.decide(record, look, self._bounds(record), now=self._store.now)
         return await self._apply(record, decision)
@@ -210,8 +210,8 @@ class Reconciler:
         await self._store.write(alarm)
         return None
 
-    async def _take_in(self, record: Record, seen: SeenResource | None) -> Record:
-        """Write what the view newly says of it: first sighting, readiness, endpoint."""
+    async def _take_in(self, record: Record, seen: SeenResource | None, said: costs.Costs) -> Record:
+        """Write what the view newly says of it: first sighting, rate, readiness, endpoint."""
         if seen is None:
             return record
         unseen = self._unseen.get(record.id)
@@ -225,8 +225,8 @@ class Reconciler:
             served_model=probed.served[0] if probed is not None and probed.served and len(probed.served) == 1 else None,
             observed_at=self._store.now,
         )
-        if costs.bills_more(record, seen):
-            record = await self._store.write(lambda tx: deployments.record_cost(tx, record, seen))
+        if (rate := costs.bills_more(record, said)) is not None:
+            record = await self._store.write(lambda tx: deployments.record_cost(tx, record, rate))
         if record.observed is not None and replace(record.observed, observed_at=observed.observed_at) == observed:
             return record
         return await self._store.write(lambda tx: deployments.record_observed(tx, record, observed))

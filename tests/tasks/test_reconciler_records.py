@@ -130,10 +130,20 @@ async def test_a_ceiling_that_was_lowered_is_obeyed_at_once_by_what_runs(bench: 
 async def test_a_higher_rate_is_believed_for_all_that_it_has_cost_and_a_lower_one_is_not(bench: Bench) -> None:
     await bench.serve()
     await bills(bench, "0.9")
+    await bills(bench, "0.9")
     await bills(bench, "0")
     assert bench.record().usd_per_hour == Decimal("0.9")
     (drift,) = await bench.events("ledger.drift")
     assert (drift["usd_per_hour"], drift["detail"]) == ("0.9", {"before_usd_per_hour": "0.79"})
+
+
+@on_bench
+async def test_a_higher_rate_that_one_listing_alone_says_is_not_believed(bench: Bench) -> None:
+    """It would be what the machine is settled at: one absurd word would use up the day's limit."""
+    await bench.serve()
+    for usd in ("99999", "0.79", "99999"):
+        await bills(bench, usd)
+    assert bench.record().usd_per_hour == Decimal("0.79")
 
 
 @on_bench
