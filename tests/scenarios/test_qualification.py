@@ -77,13 +77,15 @@ def test_each_question_is_answered_either_way_and_nothing_is_left(
     scenario(play, **settings)
 
 
-def test_two_cards_are_counted_where_a_model_asks_for_two() -> None:
+@pytest.mark.parametrize(("together", "answer"), [(True, "yes"), (False, "no")])
+def test_two_cards_are_counted_where_a_model_asks_for_two(together: bool, answer: str) -> None:
     async def play(world: World) -> None:
         world.configure("m1", extra="gpu_count = 2")
         assert await qualify(world) is Exit.OK
-        assert said(world)["OU-7"] == "yes"
+        assert said(world)["OU-7"] == answer
+        assert world.alive() == []
 
-    scenario(play)
+    scenario(play, cards_together=together)
 
 
 def test_the_secrets_value_is_told_as_shown_and_is_nowhere_itself(capfd: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,8 @@ class Settings:
     """False: the model server gets the literal references."""
     started_at_moves: bool = False
     """True: `startedAt` moves when a container restarts by itself."""
+    cards_together: bool = True
+    """False: the container of a pod with several cards has one of them."""
     delete_stops_billing: bool = True
     """False: a deleted pod bills on, though it is shown no more."""
     billing_delay_seconds: float = 0.0
@@ -187,6 +189,7 @@ _READ: dict[str, Callable[[str, object], object]] = {
     "echo_errors": flag,
     "substitute_secrets": flag,
     "started_at_moves": flag,
+    "cards_together": flag,
     "delete_stops_billing": flag,
     "billing_delay_seconds": not_negative,
     "billing_quantum_seconds": not_negative,

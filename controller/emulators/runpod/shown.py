@@ -40,7 +40,7 @@ def pod(emulator: Emulator, shown: Pod, now: float) -> dict[str, Any]:
         "cost": _cost(shown, status),
         "locked": shown.locked,
         "globalNetworking": {"enabled": shown.global_network},
-        "runtime": _runtime(shown, status, now),
+        "runtime": _runtime(shown, status, now, together=settings.cards_together),
         "ssh": {"proxy": None, "direct": None},
         "createdAt": in_rfc3339(shown.created_at + offset),
         "startedAt": None,
@@ -83,14 +83,15 @@ def _split_form(shown: Pod) -> dict[str, Any]:
     return {name: words for name, words in both.items() if words is not None}
 
 
-def _runtime(shown: Pod, status: str, now: float) -> dict[str, Any] | None:
+def _runtime(shown: Pod, status: str, now: float, *, together: bool) -> dict[str, Any] | None:
     since = pods.container_since(shown, now)
     if status != pods.RUNNING or since is None:
         return None
     busy = 60 if len(shown.upstream.open) else 0
+    cards = shown.gpu_count if together else min(shown.gpu_count, 1)
     return {
         "uptime": int(now - since),
-        "gpus": [{"util": busy, "memoryUtil": 80} for _ in range(shown.gpu_count)],
+        "gpus": [{"util": busy, "memoryUtil": 80} for _ in range(cards)],
         "cpu": {"util": 3},
         "memory": {"util": 12},
         "ports": [_port(shown, port) for port in shown.ports if port.split("/")[0].isdigit()],
