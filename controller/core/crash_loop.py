@@ -39,6 +39,15 @@ class Starts:
     """What its log said of its cards."""
 
 
+def believed(started_at: datetime | None, *, server_at: datetime | None) -> datetime | None:
+    """What the provider says of the container's start, unless the server is against it: a process that tells its own
+    start and is older was not started anew. If it was after all, its next answer, or none, says so. An uptime that
+    stands still looks like restart after restart."""
+    if started_at is not None and server_at is not None and started_at > server_at + JITTER:
+        return None
+    return started_at
+
+
 def notice(starts: Starts, *, started_at: datetime | None, window: timedelta, now: datetime) -> Starts:
     """Take one observation in; forgets restarts that left the window. Returns the same value if nothing changed."""
     if started_at is None or (starts.latest is not None and started_at <= starts.latest):

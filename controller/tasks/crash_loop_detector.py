@@ -53,7 +53,8 @@ class CrashLoopDetector:
         now, window = self._store.now, model.crash_window
         told = None if probed is None or probed.runtime is None else probed.runtime.scrape.process_started_at
         known = self._store.book.starts.get(record.id, crash_loop.Starts())
-        starts = crash_loop.notice(known, started_at=None if seen is None else seen.started_at, window=window, now=now)
+        said = crash_loop.believed(None if seen is None else seen.started_at, server_at=told)
+        starts = crash_loop.notice(known, started_at=said, window=window, now=now)
         starts = crash_loop.notice_server(starts, started_at=told, window=window, now=now)
         if starts is known:
             return

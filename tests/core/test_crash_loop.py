@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from controller.core.crash_loop import Starts, looping, notice, notice_server
+from controller.core.crash_loop import Starts, believed, looping, notice, notice_server
 from tests.core.samples import MS, T0, S
 
 WINDOW = timedelta(seconds=600)
@@ -109,3 +109,19 @@ def test_a_loop_that_both_tell_of_is_counted_once_a_restart_in_either_order() ->
 def test_the_providers_first_word_of_a_container_explains_no_later_restart_of_its_server() -> None:
     starts = seen(told(Starts(), T0 + 5 * S), T0)
     assert len(told(starts, T0 + 300 * S, T0 + 310 * S).restarts) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "server_at", "found"),
+    [
+        (T0 + 5 * S, T0, T0 + 5 * S),
+        (T0 + 5 * S + MS, T0, None),
+        (T0 - 60 * S, T0, T0 - 60 * S),
+        (T0 + 60 * S, None, T0 + 60 * S),
+        (None, T0, None),
+    ],
+)
+def test_a_container_younger_than_the_server_in_it_is_none(
+    said: datetime | None, server_at: datetime | None, found: datetime | None
+) -> None:
+    assert believed(said, server_at=server_at) == found

@@ -75,7 +75,7 @@ def test_clocks_that_walk_apart_for_days_restart_nothing() -> None:
 
 def test_a_restart_every_few_seconds_is_noticed_at_every_second_look() -> None:
     starts = Starts()
-    seen = [report(starts, at, uptime=0) for at in range(14, 294, 14)]
+    seen = [report(starts, at, uptime=1) for at in range(14, 294, 14)]
     assert len(set(seen)) == 10
 
 
@@ -90,3 +90,18 @@ def test_a_pod_that_a_complete_listing_no_longer_shows_is_forgotten() -> None:
     report(starts, 100, said=40)
     starts.keep_only(["q"])
     assert report(starts, 100, said=30) == 30
+
+
+@pytest.mark.parametrize("said", [None, 40])
+def test_an_uptime_that_stands_at_nothing_is_no_restart_however_often_it_is_said(said: int | None) -> None:
+    starts = Starts()
+    assert {report(starts, at, said=said, uptime=0) for at in range(60, 660, 60)} == {said}
+
+
+@pytest.mark.parametrize(("ahead", "reported"), [(3600, 100), (3601, None)])
+def test_a_start_that_is_still_to_come_hides_no_later_one(ahead: int, reported: int | None) -> None:
+    starts = Starts()
+    assert report(starts, 100, said=100 + ahead) == (100 + ahead if reported else None)
+    starts = Starts()
+    report(starts, 100, said=10**9)
+    assert report(starts, 200, said=150) == 150

@@ -298,3 +298,23 @@ async def test_the_servers_restarts_are_counted_across_a_restart_of_ours(bench: 
     await bench.restart()
     await respawned(bench, detector(bench), record)
     assert bench.record().reason is StopReason.CRASH_LOOP
+
+
+@pytest.mark.parametrize(("answers", "phase"), [(True, Phase.ACTIVE), (False, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_restarts_that_the_provider_tells_of_count_only_where_the_server_does_not_deny_them(
+    bench: Bench, answers: bool, phase: Phase
+) -> None:
+    """Its count of seconds stands still: each look puts the start later, and the server answers all the while."""
+    record = await bench.serve()
+    task = detector(bench)
+    await respawned(bench, task, record)
+    told = bench.view.value.probes
+    for _ in range(3):
+        await bench.move(60)
+        (seen,) = bench.provider.resources
+        bench.provider.put(replace(seen, started_at=bench.clock.now()))
+        view = await bench.look()
+        bench.view.publish(replace(view, probes=told if answers else {}))
+        await task.run_pass()
+    assert bench.record().phase is phase

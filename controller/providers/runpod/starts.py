@@ -6,6 +6,9 @@ the start well after everything known before is a restart too. Reading a clock h
 seconds, and a jitter taken for a restart would end a healthy machine as a crash loop: hence the margin, and what is
 reported never goes back.
 
+An uptime of 0 says nothing: a container that is still being made has it, and one whose seconds nobody counts would seem
+to restart at every look. Nor does a start that is still to come: each real one after it would be earlier.
+
 The memory is this process's own. After a daemon's restart an estimate may differ from the former by the jitter.
 """
 
@@ -18,6 +21,9 @@ JITTER: Final = timedelta(seconds=15)
 """Above every delay seen between uptime's reading and ours (whole seconds, a two-second host lookup), below a crash
 loop's period: a loop that is faster still moves past it within two restarts."""
 
+
+TO_COME: Final = timedelta(hours=1)
+"""Their clock and ours may differ by as much."""
 
 DRIFT: Final = timedelta(seconds=2)
 """Two clocks walk apart by seconds in days: an estimate that moved so little is followed, so that it never adds up."""
@@ -37,7 +43,8 @@ class Starts:
 
     def report(self, pod_id: str, *, said: datetime | None, uptime: timedelta | None, now: datetime) -> datetime | None:
         """The container's start; moves forward only when the container really started again."""
-        estimate = None if uptime is None else now - uptime
+        estimate = now - uptime if uptime else None
+        said = None if said is None or said > now + TO_COME else said
         known = self._known.get(pod_id)
         if known is None:
             first = said or estimate
