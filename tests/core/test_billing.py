@@ -79,7 +79,15 @@ def test_it_is_quiet_from_the_last_bucket_on_and_from_the_hour_after_it_was_owed
     assert billing.quiet(bill(bucket(0), hours=4 + 2 + LATE / HOUR), billed(3.5)) is not None
 
 
-@pytest.mark.parametrize("told", [bill(), bill(bucket(0, incarnation="p2")), bill(bucket(0), problem="late")])
+@pytest.mark.parametrize(
+    "told",
+    [
+        bill(),
+        bill(bucket(0, micros=0)),
+        bill(bucket(0, incarnation="p2")),
+        bill(bucket(0), problem="late"),
+    ],
+)
 def test_a_bill_that_forgot_what_it_said_or_could_not_be_read_is_not_quiet(told: Bill) -> None:
     assert billing.quiet(told, billed(1)) is None
 
@@ -116,6 +124,7 @@ def test_two_hours_without_it_that_had_time_to_be_filled_bear_an_end_out(asked: 
     "told",
     [
         bill(),  # nothing of it was ever billed: a bill that lacks it bears nothing out
+        bill(bucket(0, micros=0)),
         bill(bucket(0, incarnation="p2")),
         bill(bucket(0), problem="half of it"),
         bill(bucket(0), bucket(1)),
@@ -124,6 +133,21 @@ def test_two_hours_without_it_that_had_time_to_be_filled_bear_an_end_out(asked: 
 )
 def test_no_end_is_borne_out_by_a_bill_that_does_not_show_it_or_shows_more(told: Bill) -> None:
     assert borne_out(told) is None
+
+
+@pytest.mark.parametrize(("ended_at", "found"), [(T0 + HOUR - ROUNDING, False), (T0 + HOUR - ROUNDING + MS, True)])
+def test_an_hour_that_rounding_may_reach_into_does_not_speak_against_an_end(ended_at: datetime, found: bool) -> None:
+    assert (borne_out(bill(bucket(0), bucket(1)), ended_at) is not None) is found
+
+
+@pytest.mark.parametrize(("ended_at", "asked"), [(T0 + HOUR - ROUNDING, 5), (T0 + HOUR - ROUNDING + MS, 6)])
+def test_the_two_hours_count_from_the_first_that_speaks_of_time_after_the_end(ended_at: datetime, asked: float) -> None:
+    assert borne_out(bill(bucket(0), hours=asked - 1e-6), ended_at) is None
+    assert borne_out(bill(bucket(0), hours=asked), ended_at) is not None
+
+
+def test_a_bill_that_begins_with_the_hour_of_the_end_bears_it_out() -> None:
+    assert borne_out(replace(bill(bucket(0)), since=T0)) is not None
 
 
 def test_an_end_is_borne_out_once_and_a_later_one_anew() -> None:
@@ -139,6 +163,11 @@ def test_with_nothing_discharged_lately_nobody_looks() -> None:
     assert billing.next_look({}, [], asked_at=None, now=T0) is None
     assert billing.next_look({key(): T0}, [], asked_at=None, now=T0 + WATCHED + MS) is None
     assert billing.next_look({}, [duty(key=key())], asked_at=None, now=T0) is None
+
+
+def test_a_discharge_is_watched_from_its_instant_to_the_end_of_two_days() -> None:
+    assert billing.watched({key(): T0}, [], now=T0 - MS) == []
+    assert billing.watched({key(): T0}, [], now=T0) == billing.watched({key(): T0}, [], now=T0 + WATCHED) == [T0]
 
 
 def test_the_first_look_is_when_the_first_whole_hour_is_over_and_then_each_hour_while_it_is_young() -> None:

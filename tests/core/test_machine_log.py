@@ -8,7 +8,7 @@ import pytest
 from controller.core.diagnosis import Cause
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
-from controller.core.machine_log import Log, Logged, LogLine, due, failed, follow, stalled
+from controller.core.machine_log import Log, Logged, LogLine, due, failed, follow, progress_at, stalled
 from controller.core.topology import Topology
 from tests.core.samples import MS, T0, S
 
@@ -66,6 +66,17 @@ def test_a_look_that_failed_or_was_cut_off_decides_nothing_and_moves_nothing() -
     assert missed.quiet == torn.quiet == begun.quiet
     again = follow(missed, log(LOAD, BLOCK, BLOCK, at=later + 60 * S), container_at=T0)
     assert reason(again) is StopReason.MULTI_CARD_STALL
+
+
+def test_a_first_look_that_failed_is_a_look_that_showed_nothing() -> None:
+    missed = failed(None, problem="HTTP 403", at=T0, container_at=None)
+    assert missed == Logged(at=T0, container_at=None, problem="HTTP 403")
+    assert (progress_at(None), progress_at(missed), reason(missed)) == (None, None, None)
+
+
+def test_progress_is_a_look_that_showed_something_new_and_no_later_one() -> None:
+    assert progress_at(looked(log(LOAD), log(LOAD, BLOCK, at=T0 + 60 * S))) == T0
+    assert progress_at(looked(log(LOAD), log(LOAD, NCCL, at=T0 + 60 * S))) == T0 + 60 * S
 
 
 def test_older_lines_of_a_log_that_was_cut_off_do_not_begin_the_time_anew() -> None:

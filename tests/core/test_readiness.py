@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controller.core.evidence import StopReason
-from controller.core.readiness import Assessment, Verdict, assess, proof_stands
+from controller.core.readiness import WATCHED, Assessment, Verdict, assess, cold_start, proof_stands
 
 NAME = "Qwen/Qwen3-8B"
 
@@ -61,3 +61,18 @@ def test_a_proof_stands_for_ten_minutes_and_for_the_container_that_gave_it(
 ) -> None:
     proven, container = (None if s is None else PROVEN_AT + timedelta(seconds=s) for s in (proven_s, container_s))
     assert proof_stands(proven, container_at=container, now=PROVEN_AT + timedelta(seconds=now_s)) is stands
+
+
+@pytest.mark.parametrize(("unseen", "took"), [(WATCHED, 600), (WATCHED + timedelta(milliseconds=1), None)])
+def test_a_cold_start_is_measured_only_where_somebody_watched_it_become_ready(
+    unseen: timedelta, took: int | None
+) -> None:
+    ready_at = PROVEN_AT + timedelta(seconds=600)
+    measured = cold_start(started_at=PROVEN_AT, awaited_at=ready_at - unseen, ready_at=ready_at)
+    assert measured == (None if took is None else timedelta(seconds=took))
+
+
+@pytest.mark.parametrize("awaited_at", [None, PROVEN_AT - timedelta(seconds=1)])
+def test_a_cold_start_that_nobody_saw_awaited_was_watched_from_its_begin_at_most(awaited_at: datetime | None) -> None:
+    for span, took in ((WATCHED, WATCHED), (WATCHED + timedelta(milliseconds=1), None)):
+        assert cold_start(started_at=PROVEN_AT, awaited_at=awaited_at, ready_at=PROVEN_AT + span) == took

@@ -66,6 +66,10 @@ def test_a_successor_is_started_ahead_of_the_lifetime_s_end(
     assert isinstance(replacement.decide(asked), decision)
 
 
+def test_what_has_no_begin_has_no_age_at_which_it_is_replaced() -> None:
+    assert replacement.decide(case(record=replace(OLD, started_at=None), now=T0 + 30 * DAY)) == Keep()
+
+
 def test_one_slot_of_a_model_is_replaced_at_a_time() -> None:
     assert replacement.decide(case(record=ASKED, elsewhere=True)) == Queue(why=Why.ASKED)
     assert isinstance(replacement.decide(case(elsewhere=True)), Keep)

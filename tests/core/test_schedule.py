@@ -4,13 +4,29 @@
 2026-10-25.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.schedule import MARGIN, Off, Open, Schedule, Warm, Window, decide, lead_of, off_from
+from controller.core.evidence import StopReason
+from controller.core.lifecycle import Phase
+from controller.core.schedule import (
+    MARGIN,
+    Off,
+    Open,
+    Schedule,
+    Warm,
+    Window,
+    decide,
+    dismissed,
+    lead_of,
+    off_from,
+)
+from tests.core.samples import MS, T0, record
 from tests.support.zones import zone
 
 BERLIN = zone()
@@ -204,3 +220,18 @@ def test_a_decision_holds_until_the_instant_that_it_names(schedule: Schedule, no
     assert isinstance(after, Warm | Off) if isinstance(found, Open) else after != found
     began = off_from(schedule, now=now)
     assert (began is not None and began <= now) == isinstance(found, Off)
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({}, True),
+        ({"stop_required_at": T0 - MS}, False),
+        ({"stop_required_at": None}, False),
+        ({"reason": StopReason.IDLE}, False),
+        ({"fills": "EU-1"}, False),
+    ],
+)
+def test_what_an_operator_stopped_since_the_window_began_is_not_kept_warm(changes: dict[str, Any], left: bool) -> None:
+    stopped = record(Phase.STOPPED, reason=StopReason.OPERATOR_REQUEST, stop_required_at=T0)
+    assert dismissed([replace(stopped, **changes)], since=T0) is left

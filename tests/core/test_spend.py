@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from controller.core.spend import (
     Hold,
     Reservation,
     affordable,
+    ceiling,
     cost_micros,
     next_midnight,
     reserved_micros,
@@ -20,7 +22,7 @@ from controller.core.spend import (
     to_usd,
     utc_day,
 )
-from tests.core.samples import DEPLOYMENT, MS, T0, S
+from tests.core.samples import DEPLOYMENT, MS, T0, S, model_policy
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -133,6 +135,24 @@ def test_settled_is_the_cost_inside_its_day(begun_after: timedelta, until_after:
 
 def test_what_never_began_is_settled_at_nothing() -> None:
     assert settled(replace(HELD, begun_at=None), until=T0 + HOUR, evidence_reference="x").settled_micros == 0
+
+
+PRICES = {"L40S": Decimal("0.79"), "H100": Decimal(3)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        ({}, Decimal("0.79")),  # A40 has no price, and what is not declared does not count
+        ({"usd_per_hour_max": Decimal("0.5")}, Decimal("0.5")),
+        ({"offers": ("L40S", "H100"), "cards": 2, "usd_per_hour_beside": Decimal("0.1")}, Decimal("6.1")),
+        ({"offers": ("A40",)}, None),
+    ],
+)
+def test_an_hour_may_cost_what_is_configured_else_the_dearest_declared_price(
+    changes: dict[str, Any], most: Decimal | None
+) -> None:
+    assert ceiling(model_policy(**changes), PRICES) == most
 
 
 instants = st.integers(-200 * 3_600_000, 200 * 3_600_000).map(lambda ms: T0 + ms * MS)

@@ -8,6 +8,7 @@ import pytest
 
 from controller.core.book import ModelMemory
 from controller.core.errors import Code
+from controller.core.schedule import Off
 from controller.core.start import Refuse, Situation, Start, decide, hold
 from tests.core.samples import MS, T0, S
 
@@ -35,6 +36,7 @@ HELD = replace(MEMORY, hold_reason="crash-loop", hold_until=T0 + 600 * S, hold_f
 REFUSED: list[tuple[dict[str, Any], Code, bool]] = [
     ({"stop_only": True}, Code.REFUSED, True),
     ({"memory": HELD}, Code.MODEL_BLOCKED, True),
+    ({"stance": Off(since=T0, until=T0 + HOUR)}, Code.MODEL_BLOCKED, True),
     ({"copied": True}, Code.REFUSED, False),
     ({"owed": True}, Code.MODEL_STOPPING, False),
     ({"matching": True}, Code.PROVIDER_UNAVAILABLE, False),
