@@ -1,11 +1,14 @@
-"""What keeps us from seeing what is there, or what time it is, and is it told?
+"""What keeps us from seeing what is there, whose it is, or what time it is, and is it told?
 
 While no listing is complete nothing is created and no absence is proven, for as long as the provider asks us to wait,
-be it a day: stops go on, and an alarm says since when we see nothing. A provider whose date is not ours is told too.
+be it a day: stops go on, and an alarm says since when we see nothing. Where nothing that is named like ours shows
+tags (OU-2), a machine without a record is nobody's as far as anybody can tell, and is not swept. A provider whose date
+is not ours is told too.
 """
 
 from datetime import datetime, timedelta
 
+from controller.core.deployment import SeenResource
 from controller.core.policy import HostingPolicy
 from controller.core.timekeeping import AGREED
 from controller.core.view import View
@@ -15,6 +18,7 @@ from controller.supervision import Cell, Looks
 
 BLIND = "listing-failing"
 CLOCK = "clock-disagrees"
+HIDDEN = "tags-hidden"
 
 
 class Lookout:
@@ -32,6 +36,7 @@ class Lookout:
     async def run_pass(self) -> datetime | None:
         until = await self._tell_blindness()
         await self._tell_clock()
+        await self._tell_hidden_tags()
         return until
 
     async def _tell_blindness(self) -> datetime | None:
@@ -67,9 +72,39 @@ class Lookout:
             detail = f"the provider's date is {apart.total_seconds():+.0f} s from ours: set this machine's clock"
             await self._store.write(lambda tx: tx.raise_alarm(CLOCK, subject=self._subject, detail=detail))
 
+    async def _tell_hidden_tags(self) -> None:
+        """By what is named as gpuwarden alone names machines, request id and all."""
+        listing = self._view.value.completed
+        if listing is None:
+            return
+        named = [seen for seen in listing.resources if _named_like_ours(seen)]
+        hidden = bool(named) and all(seen.tags.owner is None for seen in named)
+        if hidden is self._stands(HIDDEN):
+            return
+
+        def tell(tx: Tx) -> None:
+            if hidden:
+                tx.raise_alarm(HIDDEN, subject=self._subject, detail=_hidden(len(named)))
+            else:
+                tx.clear_alarm(HIDDEN, subject=self._subject)
+
+        await self._store.write(tell)
+
     def _stands(self, alarm: str) -> bool:
         return (alarm, self._subject) in self._store.book.alarms
 
     @property
     def _subject(self) -> str:
         return self._policy.account
+
+
+def _named_like_ours(seen: SeenResource) -> bool:
+    """A request id without tags is from a name under our prefix. What waits in a queue has a fault, and no environment."""
+    return not seen.cluster and seen.fault is None and seen.tags.request is not None
+
+
+def _hidden(count: int) -> str:
+    what = (
+        "the one machine named like ours shows no tags" if count == 1 else f"of {count} named like ours none shows tags"
+    )
+    return f"{what}: one that no record holds cannot be told from others', and is not swept"

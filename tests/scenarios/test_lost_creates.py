@@ -122,6 +122,7 @@ def test_provider_that_shows_no_environment_hides_no_pod_of_ours(lost: bool) -> 
             await world.until(lambda: not world.alive() and not box.daemon.store.book.owed(), within=400)
             assert len(world.creates()) == 1
             assert len(world.events("obligation.discharged")) == 1
+            assert {line["detail"]["alarm"] for line in world.events("alarm.raised")} >= {"tags-hidden"}
 
     scenario(play, echo_env="none")
 

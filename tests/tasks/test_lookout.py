@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
+from controller.core.evidence import StopReason
+from controller.core.identity import RequestId, Tags
 from controller.core.view import View
 from controller.providers.fake.adapter import Looked
 from controller.tasks.lookout import Lookout
@@ -77,3 +80,50 @@ async def test_an_eye_that_never_saw_anything_is_told_too(bench: Bench) -> None:
     await lookout(bench).run_pass()
     (line,) = await bench.events("listing.failed")
     assert line["detail"]["text"].endswith(": unknown")
+
+
+@on_bench
+async def test_nothing_named_like_ours_that_shows_tags_is_told_until_one_does(bench: Bench) -> None:
+    task = lookout(bench)
+    await bench.start()
+    await looked(bench, task)
+    assert bench.alarms("tags-hidden") == []
+    (seen,) = bench.provider.resources
+    bench.provider.put(replace(seen, tags=Tags(request=seen.tags.request)))
+    for _ in range(2):
+        await looked(bench, task)
+    assert bench.alarms("tags-hidden") == ["main"]
+    assert len(await bench.events("alarm.raised")) == 1
+    bench.provider.put(seen)
+    await looked(bench, task)
+    assert bench.alarms("tags-hidden") == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"tags": Tags()},
+        {"tags": Tags(request=RequestId("r0")), "fault": StopReason.WRONG_RESOURCE},
+        {"tags": Tags(request=RequestId("r0")), "cluster": True},
+    ],
+    ids=["no request id in its name", "waits in a queue", "of a cluster"],
+)
+@on_bench
+async def test_what_need_not_show_tags_is_no_sign_that_they_are_hidden(bench: Bench, other: dict[str, Any]) -> None:
+    await bench.start()
+    (seen,) = bench.provider.resources
+    bench.provider.put(replace(seen, **other))
+    task = lookout(bench)
+    await looked(bench, task)
+    assert bench.alarms("tags-hidden") == []
+
+
+@on_bench
+async def test_one_that_shows_its_tags_shows_that_tags_are_shown(bench: Bench) -> None:
+    await bench.start()
+    (seen,) = bench.provider.resources
+    changed = replace(seen.key, incarnation="changed-in-the-console")
+    bench.provider.put(replace(seen, key=changed, tags=Tags(request=seen.tags.request)))
+    task = lookout(bench)
+    await looked(bench, task)
+    assert bench.alarms("tags-hidden") == []
