@@ -99,7 +99,7 @@ class Lookout:
 
 
 def _named_like_ours(seen: SeenResource) -> bool:
-    """A request id without tags is from a name under our prefix. What waits in a queue has a fault, and no environment."""
+    """A request id without tags is from a name under our prefix. What waits in a queue has a fault, and no tags."""
     return not seen.cluster and seen.fault is None and seen.tags.request is not None
 
 
