@@ -5,11 +5,14 @@ the recorded key is proven missing while one resource of ours carries one, the p
 section 5).
 """
 
+from dataclasses import replace
+
 from controller.core.book import Book
 from controller.core.deployment import Record, SeenResource
+from controller.core.evidence import StopReason
 from controller.core.identity import RequestId
 from controller.core.inventory import NotFound
-from controller.core.lifecycle import SERVING
+from controller.core.lifecycle import SERVING, Phase
 from controller.core.orphans import ended
 from controller.core.policy import ModelPolicy
 from controller.core.view import View
@@ -37,6 +40,14 @@ def made_otherwise(record: Record, seen: SeenResource, model: ModelPolicy | None
     if create is None or seen.fits is None or model is None or model.fingerprint != record.fingerprint:
         return False
     return create.offer not in seen.fits
+
+
+def judged(record: Record, seen: SeenResource | None, model: ModelPolicy | None, book: Book) -> SeenResource | None:
+    """As it is seen, and at fault if it is not what was ordered: the create's own answer may leave out what is known
+    only once a machine is found for it. What serves already is not judged by how it came to be."""
+    if seen is None or seen.fault is not None or record.phase is not Phase.REQUESTED:
+        return seen
+    return replace(seen, fault=StopReason.WRONG_RESOURCE) if made_otherwise(record, seen, model, book) else seen
 
 
 def moved_to(record: Record, view: View, book: Book) -> SeenResource | None:

@@ -22,7 +22,7 @@ from controller.core.identity import DeploymentId
 from controller.core.lifecycle import ENDED, Phase
 from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy, ModelPolicy
-from controller.core.provenance import made_by, made_otherwise, moved_to
+from controller.core.provenance import judged, made_by, made_otherwise, moved_to
 from controller.core.readiness import Assessment, assess, cold_start
 from controller.core.shortage import none_left, worth_asking
 from controller.core.spend import ceiling
@@ -165,7 +165,8 @@ class Reconciler:
             return None
         said = self._view.value.costs.get(record.key, ())
         record = await self._take_in(record, seen, said)
-        look = reconcile.Look(seen=seen, assessment=self._assessment(record), costs=said)
+        found = judged(record, seen, self._charter.models.get(record.model), self._store.book)
+        look = reconcile.Look(seen=found, assessment=self._assessment(record), costs=said)
         decision = reconcile.decide(record, look, self._bounds(record), now=self._store.now)
         return await self._apply(record, decision)
 

@@ -7,10 +7,11 @@ import pytest
 
 from controller.core.book import Book
 from controller.core.deployment import Create, ProviderState, SeenResource
+from controller.core.evidence import StopReason
 from controller.core.identity import Scope
 from controller.core.inventory import Absence, Absences, Listing, NotFound, Read
 from controller.core.lifecycle import Phase
-from controller.core.provenance import made_by, made_otherwise, moved_to
+from controller.core.provenance import judged, made_by, made_otherwise, moved_to
 from controller.core.view import View
 from tests.core.samples import DEPLOYMENT, OURS, OWNER, REQUEST, T0, duty, key, model_policy, resource, serving
 
@@ -93,3 +94,20 @@ def test_it_is_made_otherwise_if_what_was_ordered_could_not_have_made_it(
 
 def test_what_is_owed_a_stop_is_not_followed() -> None:
     assert moved_to(serving(Phase.STOP_REQUIRED), view(at()), book()) is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "changes", "fault"),
+    [
+        (Phase.REQUESTED, {"fits": frozenset()}, StopReason.WRONG_RESOURCE),
+        (Phase.REQUESTED, {"fits": frozenset({"L40S"})}, None),
+        (Phase.REQUESTED, {"fits": frozenset(), "fault": StopReason.POD_EXITED}, StopReason.POD_EXITED),
+        (Phase.ACTIVE, {"fits": frozenset()}, None),
+    ],
+)
+def test_what_was_not_ordered_is_at_fault_until_it_serves(phase: Phase, changes: Any, fault: StopReason | None) -> None:
+    ordered = replace(book(), creates={REQUEST: ORDERED})
+    found = judged(serving(phase), resource(**changes), model_policy(fingerprint="f1"), ordered)
+    assert found is not None
+    assert found.fault is fault
+    assert judged(serving(phase), None, model_policy(fingerprint="f1"), ordered) is None

@@ -280,3 +280,16 @@ async def test_a_create_that_stays_unresolved_is_alarmed_once(bench: Bench, afte
     await passed(bench, task)
     assert len(bench.alarms("create-unresolved")) == alarms
     assert len(await bench.events("alarm.raised")) == alarms
+
+
+@pytest.mark.parametrize(("fits", "reason"), [({"L40S"}, None), (set(), StopReason.WRONG_RESOURCE)])
+@on_bench
+async def test_what_the_create_s_answer_left_out_is_compared_when_a_listing_shows_it(
+    bench: Bench, fits: set[str], reason: StopReason | None
+) -> None:
+    """While a machine is looked for its type, its place and its mounts may be unsaid."""
+    await bench.start()
+    (seen,) = bench.provider.resources
+    bench.provider.put(replace(seen, fits=frozenset(fits)))
+    await passed(bench, await reconciler(bench))
+    assert bench.record().reason is reason
