@@ -60,19 +60,21 @@ def test_what_nobody_asks_about_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("phase", "known", "said", "more"),
     [
-        (Phase.ACTIVE, "2", "2.000001", True),
-        (Phase.ACTIVE, "2", "2", False),
-        (Phase.ACTIVE, None, "0.000001", True),
-        (Phase.ACTIVE, None, "0", False),
-        (Phase.ACTIVE, "2", None, False),
-        (Phase.STOP_REQUIRED, "2", "3", False),
+        (Phase.ACTIVE, "2", ("2.000001", "3"), "2.000001"),
+        (Phase.ACTIVE, "2", ("2", "3"), None),
+        (Phase.ACTIVE, None, ("0.000001", "0.000001"), "0.000001"),
+        (Phase.ACTIVE, None, ("0", "0"), None),
+        (Phase.ACTIVE, "2", ("3",), None),
+        (Phase.ACTIVE, "2", (), None),
+        (Phase.STOP_REQUIRED, "2", ("3", "3"), None),
     ],
 )
-def test_only_more_than_is_on_record_is_taken_in_and_of_what_serves(
-    phase: Phase, known: str | None, said: str | None, more: bool
+def test_only_more_than_is_on_record_said_twice_is_taken_in_and_of_what_serves(
+    phase: Phase, known: str | None, said: tuple[str, ...], more: str | None
 ) -> None:
     held = serving(phase, usd_per_hour=None if known is None else Decimal(known))
-    assert bills_more(held, resource(usd_per_hour=None if said is None else Decimal(said))) is more
+    found = bills_more(held, tuple(map(Decimal, said)))
+    assert found == (None if more is None else Decimal(more))
 
 
 # Against the ceiling and the list
