@@ -16,7 +16,7 @@ from controller.settings.cache_numbers import number_bytes
 from controller.settings.cards import CARD_GB
 from controller.settings.estimates import Estimate, Fit, estimate, gigabytes
 from controller.settings.model_files import ModelFiles
-from controller.settings.sizes import volume_gb
+from controller.settings.sizes import volume_gb, volume_usd_per_month
 from tests.core import model_samples as samples
 from tests.test_settings import SHORT
 
@@ -202,6 +202,24 @@ def test_the_volume_is_told_only_where_there_is_one(tmp_path: Path) -> None:
     assert estimated(tmp_path, "model_size_gb = 55\n").volume_gb is None
     found = estimated(tmp_path, 'model_size_gb = 55\nvolumes = { "EU-RO-1" = "v1" }\n')
     assert (found.disk_gb, found.volume_gb) == (30, 120)
+
+
+@pytest.mark.parametrize(("size_gb", "usd"), [(120, "8.40"), (1000, "70.00"), (1001, "70.05"), (3000, "170.00")])
+def test_a_volume_is_cheaper_beyond_its_first_thousand_gb(size_gb: int, usd: str) -> None:
+    assert volume_usd_per_month(size_gb) == Decimal(usd)
+
+
+def test_what_volumes_bill_beside_every_estimate_is_told(tmp_path: Path) -> None:
+    def told(more: str) -> list[str]:
+        return [note for note in estimated(tmp_path, more).notes if "day and night" in note]
+
+    beside = "which neither usd_per_day nor any estimate here counts"
+    one, two = 'volumes = { "EU-RO-1" = "v1" }\n', 'volumes = { "EU-RO-1" = "v1", "EU-SE-1" = "v2" }\n'
+    assert told("model_size_gb = 55\n") == []
+    assert told(f"model_size_gb = 55\n{one}") == [
+        f"its volume bills day and night, {beside}: about $8.40 a month at 120 GB of the standard kind"
+    ]
+    assert told(two) == [f"each of its 2 volumes bills day and night, {beside}"]
 
 
 @pytest.mark.parametrize(

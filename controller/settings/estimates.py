@@ -23,7 +23,7 @@ from controller.settings.hub_sizes import HubSize
 from controller.settings.model_files import ModelFiles
 from controller.settings.models import ModelSection
 from controller.settings.problems import Problem
-from controller.settings.sizes import disk_fits, volume_gb
+from controller.settings.sizes import disk_fits, volume_gb, volume_usd_per_month
 
 _DAY: Final = timedelta(days=1)
 _STEP_TOKENS: Final = 2048
@@ -203,6 +203,7 @@ def _notes(
         yield "what its adapters take on the card is not counted"
     if section.hf_token_secret is None:
         yield "no hf_token_secret: a download that took 646 s with a token took 1646 s without"
+    yield from _volume_notes(found, volumes=len(section.volumes))
     lifetime = settings.model_policies()[found.alias].max_lifetime
     yield from _price_notes(found, lifetime=lifetime, usd_per_day=settings.written.usd_per_day)
 
@@ -237,6 +238,18 @@ def _fit_notes(found: Estimate) -> Iterator[str]:
                 f"does not fit {found.cards} × {one.offer}: {missing} GB a card are missing; take a larger or a further"
                 " card, or lower context"
             )
+
+
+def _volume_notes(found: Estimate, *, volumes: int) -> Iterator[str]:
+    """Nothing of ours makes a volume or ends one, so no estimate counts them."""
+    if not volumes:
+        return
+    told = "its volume bills" if volumes == 1 else f"each of its {volumes} volumes bills"
+    text = f"{told} day and night, which neither usd_per_day nor any estimate here counts"
+    if found.volume_gb is None:
+        yield text
+    else:
+        yield f"{text}: about ${volume_usd_per_month(found.volume_gb):.2f} a month at {found.volume_gb} GB of the standard kind"
 
 
 def _price_notes(found: Estimate, *, lifetime: timedelta, usd_per_day: Decimal) -> Iterator[str]:
