@@ -249,7 +249,8 @@ def _volume_notes(found: Estimate, *, volumes: int) -> Iterator[str]:
     if found.volume_gb is None:
         yield text
     else:
-        yield f"{text}: about ${volume_usd_per_month(found.volume_gb):.2f} a month at {found.volume_gb} GB of the standard kind"
+        usd = volume_usd_per_month(found.volume_gb)
+        yield f"{text}: about ${usd:.2f} a month at {found.volume_gb} GB of the standard kind"
 
 
 def _price_notes(found: Estimate, *, lifetime: timedelta, usd_per_day: Decimal) -> Iterator[str]:
