@@ -39,8 +39,9 @@ def raw_body(model: RunpodModel = MODEL, **changes: Any) -> bytes:
         "tags": TAGS,
         "argv": ARGV,
         "environment": ORDER.launch.environment,
+        "name": NAME,
     } | changes
-    return create_body(model, name=NAME, **asked)
+    return create_body(model, **asked)
 
 
 def made(**changes: Any) -> Pod:
@@ -182,6 +183,17 @@ def test_a_body_is_sent_up_to_the_providers_bound_and_not_beyond() -> None:
     raw_body(argv=(*ARGV, "x" * spare), environment={})
     with pytest.raises(BadOrder):
         raw_body(argv=(*ARGV, "x" * (spare + 1)), environment={})
+
+
+@pytest.mark.parametrize("length", [1, 191])
+def test_a_name_is_sent_up_to_the_providers_bound(length: int) -> None:
+    assert len(body(name="n" * length)["name"]) == length
+
+
+@pytest.mark.parametrize("length", [0, 192])
+def test_no_name_and_one_beyond_the_bound_are_not_sent(length: int) -> None:
+    with pytest.raises(BadOrder):
+        body(name="n" * length)
 
 
 def test_fifty_variables_are_sent_and_not_one_more() -> None:

@@ -36,6 +36,12 @@ async def test_what_waits_under_our_name_is_listed_as_what_was_not_ordered() -> 
     assert (listing.complete, listing.requests_readable) == (True, True)
 
 
+async def test_each_page_of_the_queue_is_asked_for_by_the_name_that_the_one_before_gave_it() -> None:
+    script = Scripted(PODS, queue=[queued(cursor="a b"), queued(cursor="c"), queued()])
+    await script.reading.list_resources()
+    assert [request.url.params.get("cursor") for request in script.queue_requests] == [None, "a b", "c"]
+
+
 @pytest.mark.parametrize("word", ["DEPLOYED", "FAILED", "EXPIRED", "CANCELLED"])
 async def test_what_waits_no_more_is_over(word: str) -> None:
     (seen,) = (await listed(queued(QUEUED | {"status": word}))).resources
@@ -55,12 +61,13 @@ async def test_what_waits_no_more_is_over(word: str) -> None:
         (queued(QUEUED | {"name": None, "status": ["EXPIRED"]}), False),
         (queued(QUEUED | {"name": None, "status": "EXPIRED"}), True),
         (queued(OTHER, None), False),
+        (httpx.Response(500, content=queued(OTHER).content), False),
         (answer(200, {"queuedPods": None}), False),
         (answer(200, {"queuedPods": [], "pagination": {}}), False),
         (queued(cursor="c"), False),
         (httpx.ReadTimeout("silent"), False),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 async def test_a_queue_that_cannot_be_read_leaves_it_open_what_a_lost_create_made(queue: Any, readable: bool) -> None:
     listing = await listed(queue)

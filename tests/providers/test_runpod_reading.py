@@ -13,9 +13,10 @@ from controller.core.identity import Scope as AccountScope
 from controller.core.inventory import Listing, NotFound, Present, Unreadable
 from controller.providers.runpod.account import Account, open_api
 from controller.providers.runpod.adapter import RunpodReading
+from controller.providers.runpod.order import NetworkVolume
 from tests.support.asgi_transport import AsgiTransport, Receive, Scope, Send
 from tests.support.loop_clock import BEGIN, HandClock, LoopClock
-from tests.support.runpod_samples import API_KEY, KEY, NAMESPACE, POD_ID, REQUEST, page, pod, raw
+from tests.support.runpod_samples import API_KEY, GPU, KEY, MODEL, NAME, NAMESPACE, POD_ID, REQUEST, page, pod, raw
 from tests.support.scripted_runpod import Scripted, answer, problem
 from tests.support.virtual_time import run_virtual
 
@@ -194,6 +195,8 @@ async def test_a_read_shows_one_resource() -> None:
         (problem(500), Unreadable),
         (answer(200, None), Unreadable),
         (answer(200, pod(id="otherpod")), Unreadable),
+        (answer(206, pod()), Unreadable),
+        (answer(500, pod()), Unreadable),
         (httpx.ReadTimeout("silence"), Unreadable),
     ],
 )
@@ -213,6 +216,24 @@ async def test_prices_are_read_from_the_catalog() -> None:
     catalog = {"gpus": [{"id": "NVIDIA L40S", "price": {"secure": 0.86, "community": 0.69}}]}
     prices = await Scripted(answer(200, catalog)).reading.read_prices()
     assert {gpu: str(price) for gpu, price in prices.usd_per_hour.items()} == {"NVIDIA L40S": "0.86"}
+
+
+async def test_an_offer_beside_a_volume_costs_what_its_card_does_and_one_without_a_price_is_left_out() -> None:
+    volume = NetworkVolume(id="v1", data_center="EU-RO-1", path="/w")
+    catalog = {"gpus": [{"id": GPU, "price": {"secure": 0.86}}]}
+    script = Scripted(answer(200, catalog), model=replace(MODEL, volumes=(volume,)))
+    assert (await script.reading.read_prices()).usd_per_hour.keys() == {GPU, f"{GPU} @ EU-RO-1"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "fits"),
+    [({}, frozenset({GPU})), ({"name": f"x-{NAME}", "env": {}}, None), ({"name": f"gpuwarden-other-{REQUEST}"}, None)],
+)
+async def test_what_is_listed_under_our_name_is_compared_with_what_its_model_orders(
+    shown: dict[str, Any], fits: frozenset[str] | None
+) -> None:
+    listing = await Scripted(answer(200, page(pod(**shown)))).reading.list_resources()
+    assert listing.resources[0].fits == fits
 
 
 @pytest.mark.parametrize("reply", [problem(500), answer(200, {}), httpx.ReadTimeout("silence")], ids=repr)

@@ -164,6 +164,11 @@ def test_only_a_count_of_zero_says_that_there_are_no_cards(count: Any) -> None:
     assert fault is (StopReason.ZERO_GPU if count == 0 and type(count) is int else None)
 
 
+@pytest.mark.parametrize("shown", [{"status": "TERMINATED"}, {"cpu": {"vcpuCount": 4}}])
+def test_what_is_over_or_was_made_without_cards_is_not_at_fault_for_having_none(shown: dict[str, Any]) -> None:
+    assert seen(gpu={"id": "x", "count": 0}, **shown).fault is None
+
+
 @pytest.mark.parametrize(
     ("runtime", "fault"),
     [

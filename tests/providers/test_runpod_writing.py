@@ -1,5 +1,6 @@
 """What each answer to a create and a stop is taken for."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from controller.core.inventory import Unreadable
 from controller.providers.runpod.account import key_digest
+from controller.providers.runpod.order import NetworkVolume
 from controller.providers.writing import (
     CreateAccepted,
     CreateNotSent,
@@ -22,7 +24,7 @@ from controller.providers.writing import (
     StopRefused,
     StopUnknown,
 )
-from tests.support.runpod_samples import API_KEY, KEY, ORDER, POD_ID, page, pod, raw
+from tests.support.runpod_samples import API_KEY, GPU, KEY, MODEL, ORDER, POD_ID, page, pod, raw
 from tests.support.scripted_runpod import PROBLEM_JSON, Scripted, answer, problem
 
 
@@ -150,6 +152,15 @@ async def test_an_order_that_must_not_leave_does_not(order: Any) -> None:
     script = Scripted(answer(201, pod()))
     assert isinstance(await script.writing.create(order), CreateNotSent)
     assert script.requests == []
+
+
+@pytest.mark.parametrize(("offer", "said"), [(GPU, None), (f"{GPU} @ EU-RO-1", "1")])
+async def test_what_is_said_to_a_machine_beside_a_volume_is_said_to_no_other(offer: str, said: str | None) -> None:
+    volume = NetworkVolume(id="v1", data_center="EU-RO-1", path="/w")
+    script = Scripted(answer(201, pod()), model=replace(MODEL, volumes=(volume,)))
+    launch = replace(ORDER.launch, beside_volume={"HF_HUB_OFFLINE": "1"})
+    await script.writing.create(replace(ORDER, offer=offer, launch=launch))
+    assert json.loads(script.requests[0].content)["env"].get("HF_HUB_OFFLINE") == said
 
 
 async def test_no_create_body_holds_a_secret_and_the_key_is_in_the_header_alone() -> None:

@@ -8,6 +8,7 @@ import httpx
 from controller.providers.reading import Reading
 from controller.providers.runpod.account import Account, open_api
 from controller.providers.runpod.adapter import RunpodReading, RunpodWriting
+from controller.providers.runpod.order import RunpodModel
 from controller.providers.writing import Writing
 from tests.support.draw import Draw
 from tests.support.loop_clock import HandClock
@@ -20,7 +21,12 @@ PROBLEM_JSON = {"content-type": "application/problem+json"}
 class Scripted:
     """Answers in the given order, the last for ever, and keeps what it was asked; questions for the queue apart."""
 
-    def __init__(self, *replies: httpx.Response | Exception, queue: Sequence[httpx.Response | Exception] = ()) -> None:
+    def __init__(
+        self,
+        *replies: httpx.Response | Exception,
+        queue: Sequence[httpx.Response | Exception] = (),
+        model: RunpodModel = MODEL,
+    ) -> None:
         self._replies = list(replies)
         self._queue = list(queue) or [answer(200, EMPTY_QUEUE)]
         self.queue_requests: list[httpx.Request] = []
@@ -28,8 +34,8 @@ class Scripted:
         self.clock = HandClock()
         http = open_api(key=API_KEY, api_url="https://api.example/v2", transport=httpx.MockTransport(self._reply))
         account = Account(http, clock=self.clock, randomness=Draw(0))
-        self.reading: Reading = RunpodReading(account, namespace=NAMESPACE, models=[MODEL])
-        self.writing: Writing = RunpodWriting(account, namespace=NAMESPACE, models={"qwen": MODEL})
+        self.reading: Reading = RunpodReading(account, namespace=NAMESPACE, models=[model])
+        self.writing: Writing = RunpodWriting(account, namespace=NAMESPACE, models={"qwen": model})
 
     def _reply(self, request: httpx.Request) -> httpx.Response:
         queued = request.url.path.endswith("/queued-pods") and request.method == "GET"
