@@ -38,7 +38,8 @@ class Written(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, text(r"[a-z0-9][a-z0-9_.-]{0,63}", "write 1 to 64 of a-z, 0-9, - _ and .")]
-    """Owner: carried by every machine. Two environments with one name stop each other's machines."""
+    """Owner: carried by every machine. Of two environments with one name neither starts a model beside the other's
+    machines of it, and either may in the end claim and stop them."""
     usd_per_day: UsdPerDay = Decimal(40)
     """US dollars a UTC day; beyond it nothing new starts. Too low: refusals by noon. Too high: a fault may cost it."""
     state_dir: FilePath | None = None
