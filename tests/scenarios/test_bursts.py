@@ -11,7 +11,6 @@ import pytest
 
 from tests.scenarios.world import Answered, Pending, World, scenario
 
-CALLERS = 200
 Asking = Callable[[], Awaitable[Answered]]
 
 
@@ -23,15 +22,15 @@ async def burst(world: World, ask: Asking, *, callers: int, within: float) -> li
     return asked
 
 
-@pytest.mark.parametrize(("queue", "served"), [(64, 64), (256, 200)])
-def test_burst_of_callers_makes_one_start_and_fills_the_queue(queue: int, served: int) -> None:
+@pytest.mark.parametrize(("callers", "queue", "served"), [(10, 64, 10), (200, 256, 200), (1000, 64, 64)])
+def test_burst_of_callers_makes_one_start_and_fills_the_queue(callers: int, queue: int, served: int) -> None:
     async def play(world: World) -> None:
         world.configure("m1", extra=f"queue = {queue}")
         async with world.box() as box:
-            asked = await burst(world, lambda: box.chat(world), callers=CALLERS, within=0.05)
+            asked = await burst(world, lambda: box.chat(world), callers=callers, within=0.05)
             await world.at(1.05)
             refused = [pending.got for pending in asked if pending.done]
-            assert len(refused) == CALLERS - served
+            assert len(refused) == callers - served
             assert {(answer.status, b"retry-after" in answer.headers) for answer in refused} <= {(429, True)}
             await world.until(lambda: all(pending.done for pending in asked), within=120)
             assert Counter(pending.got.status for pending in asked)[200] == served
