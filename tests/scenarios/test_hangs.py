@@ -102,3 +102,26 @@ def test_without_a_gateway_to_ask_nothing_is_found_hung_and_the_server_is_no_wit
             assert await reasons(world) == ["idle"]
 
     scenario(play, token_rate=10)
+
+
+def test_answers_that_the_providers_proxy_cuts_off_are_timeouts_and_end_no_machine() -> None:
+    """PF-10: it answers 524 for a server that is silent for two minutes, and the server goes on."""
+
+    async def play(world: World) -> None:
+        world.configure("m1")
+        cut = {"answer": 524, "headers": {"content-type": "text/html"}, "body": "<html>a timeout occurred</html>"}
+        async with world.box() as box:
+            await box.chat(world)
+            order = world.emulator.add_faults(
+                [{"match": {"method": "POST", "path": "/proxy/*/completions"}, "do": cut}]
+            )
+            for _ in range(4):
+                told = await box.chat(world)
+                assert (told.status, told.error["code"]) == (504, "upstream_timeout")
+                await anyio.sleep(100)
+            assert (len(world.alive()), await reasons(world)) == (1, [])
+            world.emulator.remove_faults(order)
+            assert (await box.chat(world)).status == 200
+            assert len(world.creates()) == 1
+
+    scenario(play)
