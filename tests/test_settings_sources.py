@@ -122,6 +122,16 @@ def test_a_bad_override_is_named_by_its_variable(tmp_path: Path, name: str, valu
     assert said in problem
 
 
+def test_an_override_that_means_two_models_is_refused(tmp_path: Path) -> None:
+    model = SHORT[SHORT.index("[models.qwen]") :]
+    both = SHORT + model.replace("models.qwen", "models.a-b") + model.replace("models.qwen", 'models."a.b"')
+    assert len(taken(tmp_path, both).models) == 3
+    (problem,) = refused(tmp_path, both, GPUWARDEN_MODELS__A_B__CONTEXT="4096")
+    assert problem.startswith(
+        'environment: GPUWARDEN_MODELS__A_B__CONTEXT: means models.a-b.context and models."a.b".context'
+    )
+
+
 def key_file(tmp_path: Path, name: str, content: bytes = SECRET.encode() + b"\n", *, mode: int = 0o600) -> Path:
     path = tmp_path / "keys" / name
     path.parent.mkdir(exist_ok=True)

@@ -2,14 +2,14 @@
 
 `GPUWARDEN_` and the key's path in capitals, its parts joined by two underscores: GPUWARDEN_USD_PER_DAY,
 GPUWARDEN_POLICY__SETTLE, GPUWARDEN_MODELS__QWEN__CONTEXT. What stands in an alias beside letters and digits is written
-as one underscore. An unknown name is refused: a misspelt limit must not be silently absent.
+as one underscore. A name that is unknown, or means a key of two models, is refused: no limit may be silently absent.
 """
 
 import copy
 import re
 import tomllib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal, Union, get_args, get_origin
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from controller.settings.problems import Problem, nearest
-from controller.settings.source import Keys, Source
+from controller.settings.source import Keys, Source, quoted
 
 PREFIX: Final = "GPUWARDEN_"
 _RESERVED: Final = re.compile(r"GPUWARDEN_(CONFIG|DEMO_[A-Z0-9_]+)", re.ASCII)
@@ -27,17 +27,20 @@ _RESERVED: Final = re.compile(r"GPUWARDEN_(CONFIG|DEMO_[A-Z0-9_]+)", re.ASCII)
 
 def overridden(source: Source, environment: Mapping[str, str], root: type[BaseModel]) -> tuple[Source, list[Problem]]:
     """The source with the environment's values in it, and what is wrong with their names."""
-    known = dict(_variables(root, (), source.tree))
+    known: dict[str, list[tuple[Keys, FieldInfo]]] = {}
+    for variable, meant in _variables(root, (), source.tree):
+        known.setdefault(variable, []).append(meant)
     tree = copy.deepcopy(source.tree)
     used: dict[Keys, str] = {}
     problems: list[Problem] = []
     for variable in sorted(environment):
         if not variable.startswith(PREFIX) or _RESERVED.fullmatch(variable):
             continue
-        if (found := known.get(variable)) is None:
-            problems.append(_unknown(variable, known))
+        found = known.get(variable, [])
+        if len(found) != 1:
+            problems.append(_manifold(variable, found) if found else _unknown(variable, known))
             continue
-        keys, entry = found
+        keys, entry = found[0]
         _put(tree, keys, _value(environment[variable], entry))
         used[keys] = variable
     return Source(file=source.file, text=source.text, tree=tree, overrides=used), problems
@@ -46,6 +49,12 @@ def overridden(source: Source, environment: Mapping[str, str], root: type[BaseMo
 def _unknown(variable: str, known: Mapping[str, object]) -> Problem:
     hint = nearest(variable, known)
     return Problem(file="environment", line=None, key=variable, value=None, why="no such key", mend=hint)
+
+
+def _manifold(variable: str, found: Sequence[tuple[Keys, FieldInfo]]) -> Problem:
+    meant = " and ".join(".".join(map(quoted, keys)) for keys, _ in found)
+    mend = "rename one of the models, or write it in the file"
+    return Problem(file="environment", line=None, key=variable, value=None, why=f"means {meant}", mend=mend)
 
 
 def _variables(
