@@ -309,8 +309,9 @@ async def test_a_create_that_was_asked_for_and_not_marked_before_the_end_does_no
     assert bench.provider.calls["create"] == 0
 
 
+@pytest.mark.parametrize("fate", [Made.ACCEPTED, Made.NOT_SENT, Made.NO_FUNDS])
 @on_bench
-async def test_a_create_that_was_answered_meanwhile_keeps_that_answer(bench: Bench) -> None:
+async def test_a_create_that_was_answered_meanwhile_keeps_that_answer(bench: Bench, fate: Made) -> None:
     """A take-over may have settled what is still in flight here."""
 
     class Late(Port):
@@ -321,8 +322,10 @@ async def test_a_create_that_was_answered_meanwhile_keeps_that_answer(bench: Ben
             await bench.store.write(lambda tx: deployments.record_unknown(tx, create, detail="settled elsewhere"))
             return await bench.provider.create(order)
 
+    bench.provider.script.creates.append(fate)
     (await bench.executor(writing=Late(bench))).start(await bench.plan(), bench.model)
     await bench.settle()
     (create,) = bench.store.book.creates.values()
     assert (create.answer, create.detail) == (CreateAnswer.UNKNOWN, "settled elsewhere")
+    assert bench.duty().open
     assert bench.record().phase is Phase.UNCERTAIN

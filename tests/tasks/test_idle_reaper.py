@@ -10,6 +10,7 @@ from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime, Scrape
+from controller.core.schedule import Schedule, Window
 from controller.core.view import Probed
 from controller.store import deployments, holds
 from controller.store.store import Store
@@ -65,6 +66,22 @@ async def test_last_bytes_that_a_locked_store_did_not_take_are_stored_once_it_do
     bench.store.unwritable_since = None
     await task.run_pass()
     assert (bench.record().last_byte_at, bench.leases.unsaved) == (bench.clock.now(), {})
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(3599.999, Phase.ACTIVE), (3600, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_what_its_schedule_keeps_warm_is_idle_from_the_window_s_end_on(
+    bench: Bench, after_s: float, phase: Phase
+) -> None:
+    begun = bench.clock.now()
+    ends = (begun - begun.replace(hour=0, minute=0)) // timedelta(minutes=1) + 60
+    window = Window(days=frozenset(range(7)), begin_minute=0, end_minute=ends)
+    bench.model = replace(bench.model, schedule=Schedule(warm=(window,)))
+    await bench.serve()
+    task = reaper(bench)
+    await bench.move(after_s)
+    await task.run_pass()
+    assert bench.record().phase is phase
 
 
 @on_bench

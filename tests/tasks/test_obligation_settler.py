@@ -260,11 +260,38 @@ async def test_a_drain_ends_as_soon_as_every_gateway_that_held_it_has_let_go(ben
 
 
 @on_bench
+async def test_once_a_stop_was_sent_a_new_request_puts_none_off(bench: Bench) -> None:
+    bench.provider.script.stops.append(Ended.REFUSED)
+    record = await bench.serve()
+    task = await settler(bench)
+    await bench.move(60)
+    await bench.require_stop(record, drain=600)
+    await passed(bench, task)
+    assert bench.provider.calls["stop"] == 1
+    bench.use(record)
+    await passed(bench, task, every_s=5)
+    assert bench.provider.calls["stop"] == 2
+
+
+@on_bench
 async def test_a_restart_does_not_cut_a_drain_short_before_gateways_could_speak(bench: Bench) -> None:
     record = await bench.serve()
     await bench.require_stop(record, drain=600)
     await bench.restart()
     task = await settler(bench)
+    await passed(bench, task, every_s=29.9)
+    assert bench.provider.calls["stop"] == 0
+    await passed(bench, task, every_s=0.1)
+    assert bench.provider.calls["stop"] == 1
+
+
+@on_bench
+async def test_a_pause_of_ours_does_not_cut_a_drain_short_before_gateways_could_speak(bench: Bench) -> None:
+    record = await bench.serve()
+    task = await settler(bench)
+    await bench.move(60)
+    await bench.require_stop(record, drain=600)
+    bench.store.clock.resumed_at = bench.clock.now()
     await passed(bench, task, every_s=29.9)
     assert bench.provider.calls["stop"] == 0
     await passed(bench, task, every_s=0.1)
@@ -295,6 +322,7 @@ async def test_a_stop_that_stays_unproven_for_so_long_is_alarmed_once(bench: Ben
     await passed(bench, task, every_s=299.999)
     assert bench.alarms("stop-unproven") == []
     await passed(bench, task, every_s=0.001)
+    assert bench.alarms("stop-unproven") == [duty.id]
     await passed(bench, task, every_s=60)
     assert bench.alarms("stop-unproven") == [duty.id]
     assert len(await bench.events("alarm.raised")) == 1

@@ -170,9 +170,45 @@ async def test_a_lifetime_ends_with_a_drain_and_a_broken_machine_without(bench: 
 async def test_a_removed_model_drains_unless_the_config_could_not_be_read(
     bench: Bench, readable: bool, phase: Phase
 ) -> None:
+    bench.policy = replace(bench.policy, drain_limit=timedelta(minutes=3))
     await bench.serve()
     await passed(bench, await reconciler(bench, models={}, config_readable=readable))
-    assert bench.record().phase is phase
+    drained_at = bench.clock.now() + timedelta(minutes=3) if readable else None
+    assert (bench.record().phase, bench.record().drain_until) == (phase, drained_at)
+
+
+@on_bench
+async def test_what_no_listing_shows_is_held_to_its_lifetime_all_the_same(bench: Bench) -> None:
+    bench.policy = replace(bench.policy, max_lifetime=timedelta(hours=1))
+    key = (await bench.serve()).key
+    assert key is not None
+    bench.provider.vanish(key)
+    await bench.move(3600.001)
+    await passed(bench, await reconciler(bench))
+    assert bench.record().reason is StopReason.LIFETIME_EXCEEDED
+
+
+@on_bench
+async def test_what_moved_to_another_key_is_followed(bench: Bench) -> None:
+    key = (await bench.serve()).key
+    assert key is not None
+    seen = bench.provider.described(replace(key, incarnation="moved"), tags=bench.provider.resources[0].tags)
+    await bench.look()
+    bench.provider.vanish(key)
+    bench.provider.put(seen)
+    task = await reconciler(bench)
+    for _ in range(2):
+        await passed(bench, task)
+    assert (bench.record().key, bench.duty().key) == (seen.key, seen.key)
+
+
+@on_bench
+async def test_what_is_declared_and_not_sent_is_not_looked_for(bench: Bench) -> None:
+    await bench.plan()
+    task = await reconciler(bench)
+    await bench.move(3600)
+    await passed(bench, task)
+    assert (bench.record().phase, bench.alarms("create-unresolved")) == (Phase.DECLARED, [])
 
 
 @on_bench
