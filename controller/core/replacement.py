@@ -18,6 +18,7 @@ from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
+from controller.core.schedule import Warm
 
 UNTRIED_FOR: Final = timedelta(seconds=60)
 """So long after it became ready a successor is taken for good if no gateway tries it: a gateway that is there begins
@@ -93,10 +94,20 @@ def decide(case: Case) -> Decision:
         return Keep()
     if case.successor is not None and case.successor.phase is not Phase.STOP_REQUIRED:
         return _shift(case, case.successor)
-    why = wanted(case.record, case.model, age_at=age_at(case), now=case.now)
+    ages_at = age_at(case) if _in_use(case) else None
+    why = wanted(case.record, case.model, age_at=ages_at, now=case.now)
     if why is None:
-        return Keep(until=age_at(case))
+        return Keep(until=ages_at)
     return Queue(why=why) if case.elsewhere else Begin(why=why)
+
+
+def _in_use(case: Case) -> bool:
+    """What nobody used since it became ready simply ends with its lifetime, unless it is to be kept warm: else a model
+    whose lifetime is shorter than its idle time would be replaced for ever, for nobody."""
+    used_at, ready_at = case.record.last_byte_at, case.record.ready_at
+    if used_at is not None and (ready_at is None or used_at >= ready_at):
+        return True
+    return isinstance(case.model.stance(case.cold_start, now=case.now), Warm)
 
 
 def _shift(case: Case, successor: Record) -> Decision:

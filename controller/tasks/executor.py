@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from controller.core import hosting
 from controller.core.deployment import Create, CreateAnswer, Record
 from controller.core.errors import Code, Refusal
-from controller.core.identity import ObligationId, RequestId, Tags
+from controller.core.identity import ObligationId, RequestId, ResourceKey, Tags
 from controller.core.lease import fence
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, StopAnswer
@@ -138,10 +138,17 @@ class Executor:
         await self._mark_create(request)
         outcome: CreateOutcome = CreateUnknown(detail="the controller was stopped before the answer came")
         try:
-            outcome = await means.writing.create(order)
+            outcome = await self._send_create(planned.record, order)
         finally:
             await self._kept(lambda tx: _record_create(tx, request, outcome, means.policy))
         return outcome
+
+    async def _send_create(self, record: Record, order: Order) -> CreateOutcome:
+        try:
+            self._fence_now(record)
+        except (Refusal, Stale) as lapsed:
+            return CreateNotSent(detail=f"not sent: {lapsed}, since this process did not run")
+        return await self._means.writing.create(order)
 
     async def _mark_create(self, request: RequestId) -> None:
         if self._shut:
@@ -176,7 +183,7 @@ class Executor:
             sent_at, late = means.store.now, not await self._mark_stop(duty)
             outcome: StopOutcome = StopUnknown(detail="the controller was stopped before the answer came")
             try:
-                outcome = await means.writing.stop(duty.key)
+                outcome = await self._send_stop(duty, duty.key)
             finally:
                 if late:
                     await self._kept(lambda tx: _mark_late(tx, duty.id, sent_at=sent_at))
@@ -185,6 +192,13 @@ class Executor:
             log.info("stop_dropped", obligation=duty.id, why=str(refused))
         finally:
             self._stopping.discard(duty.id)
+
+    async def _send_stop(self, duty: Obligation, key: ResourceKey) -> StopOutcome:
+        try:
+            self._fence_now(duty)
+        except (Refusal, Stale) as lapsed:
+            return StopRefused(detail=f"not sent: {lapsed}, since this process did not run")
+        return await self._means.writing.stop(key)
 
     async def _mark_stop(self, duty: Obligation) -> bool:
         """Commit the intent; False where the store cannot be written and the committed obligation has to be enough."""
@@ -197,16 +211,26 @@ class Executor:
         return True
 
     def _fence(self, duty: Obligation) -> None:
-        """Refuse as the transaction would, by what was last read; and where the file may be another daemon's by now."""
-        if not self._means.store.holds_file:
-            raise Stale("the lock on the store's file is lost")
+        """Refuse as the transaction would, by what was last read."""
+        self._fence_now(duty)
         book, now, holder = self._means.store.book, self._means.store.now, self._means.holder
-        lease = book.leases.get(duties.lease_name(duty))
         record = book.records.get(duty.deployment) if duty.deployment is not None else None
-        if record is None:
-            fence(lease, epoch=duty.epoch, holder=holder, now=now)
-        else:
+        if record is not None:
+            lease = book.leases.get(duties.lease_name(duty))
             hosting.stop(record, hosting.Claim(lease=lease, epoch=record.epoch, holder=holder, now=now))
+
+    def _fence_now(self, subject: Record | Obligation) -> None:
+        """Asked when a call is about to leave: since its commit this process may have been stopped for longer than its
+        lease, and the file may be another daemon's by now. Raises Stale or Refusal."""
+        store = self._means.store
+        if not store.holds_file:
+            raise Stale("the lock on the store's file is lost")
+        if isinstance(subject, Record):  # a create carries its epoch
+            lease, epoch = store.book.leases.get(subject.id), subject.epoch
+        else:
+            lease = store.book.leases.get(duties.lease_name(subject))
+            epoch = subject.epoch if lease is None else lease.epoch
+        fence(lease, epoch=epoch, holder=self._means.holder, now=store.now)
 
     async def _kept(self, work: "Work") -> None:
         """Record an outcome: for as long as it takes while we live, for RECORD_LIMIT once we are being ended."""

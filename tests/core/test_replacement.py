@@ -12,9 +12,10 @@ from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
 from controller.core.replacement import Begin, Case, GiveUp, Keep, Queue, Retire, Why
+from controller.core.schedule import Schedule, Window
 from tests.core.samples import MS, T0, S, model_policy, serving, spec
 
-OLD = serving(ready_at=T0)
+OLD = serving(ready_at=T0, last_byte_at=T0)
 DAY = timedelta(days=1)
 
 
@@ -64,6 +65,25 @@ def test_a_successor_is_started_ahead_of_the_lifetime_s_end(
 ) -> None:
     asked = case(cold_start=cold_start, lifetime=lifetime, now=T0 + lifetime - lead - early)
     assert isinstance(replacement.decide(asked), decision)
+
+
+UNUSED = replace(OLD, last_byte_at=None)
+
+
+@pytest.mark.parametrize(
+    ("record", "replaced"),
+    [(OLD, True), (UNUSED, False), (replace(OLD, last_byte_at=T0 - MS), False), (replace(OLD, ready_at=None), True)],
+    ids=["used", "unused", "used before it was ready", "ready unknown"],
+)
+def test_what_nobody_used_is_not_replaced_for_its_age(record: Record, replaced: bool) -> None:
+    decision = replacement.decide(case(record=record, now=T0 + 7 * DAY))
+    assert decision == (Begin(why=Why.AGE) if replaced else Keep())
+
+
+def test_what_is_to_be_kept_warm_is_replaced_for_its_age_used_or_not() -> None:
+    week = Window(days=frozenset(range(7)), begin_minute=0, end_minute=1440)
+    warm = model_policy(schedule=Schedule(warm=(week,)))
+    assert replacement.decide(case(record=UNUSED, model=warm, now=T0 + 7 * DAY)) == Begin(why=Why.AGE)
 
 
 def test_what_has_no_begin_has_no_age_at_which_it_is_replaced() -> None:

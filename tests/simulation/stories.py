@@ -124,7 +124,7 @@ async def stop_ignored(stage: Stage) -> None:
 async def replaced_by_age(stage: Stage) -> None:
     """Its lifetime ends while it is used; whoever asks next gets another."""
     _begin(stage, extra='max_lifetime = "30s"\ndrain_limit = "10s"')
-    for _ in range(9):
+    for _ in range(6):
         await stage.chat()
         await stage.sleep(5)
 

@@ -23,7 +23,7 @@ from controller.store import deployments
 from controller.store.errors import StoreUnwritable
 from controller.store.store import Store
 from tests.tasks.world import Bench, on_bench
-from tests.tasks.writing import Port, broken
+from tests.tasks.writing import Port, broken, pauses_after_commit
 
 # Creates
 
@@ -52,6 +52,33 @@ async def test_a_create_carries_owner_installation_epoch_and_request(bench: Benc
     await bench.settle()
     (made,) = bench.provider.resources
     assert made.tags == bench.tags(planned.create.request, epoch=planned.record.epoch)
+
+
+@pytest.mark.parametrize(("paused_s", "sent"), [(300, 1), (300.001, 0)])
+@on_bench
+async def test_a_process_that_was_stopped_past_its_lease_after_the_commit_sends_no_create(
+    bench: Bench, paused_s: float, sent: int
+) -> None:
+    planned = await bench.plan()
+    pauses_after_commit(bench, paused_s)
+    (await bench.executor()).start(planned, bench.model)
+    await bench.move(301)
+    assert (bench.provider.calls["create"], len(bench.provider.resources)) == (sent, sent)
+    assert bench.duty().ending is (None if sent else Ending.VOID)
+
+
+@pytest.mark.parametrize("lost", ["file", "epoch"])
+@on_bench
+async def test_a_process_whose_right_was_taken_after_the_commit_sends_no_create(bench: Bench, lost: str) -> None:
+    planned = await bench.plan()
+    pauses_after_commit(bench, 5, meanwhile=bench.lose_file if lost == "file" else lambda: None)
+    (await bench.executor()).start(planned, bench.model)
+    await bench.settle()
+    if lost == "epoch":
+        lease = bench.store.book.leases[planned.record.id]
+        await bench.store.write(lambda tx: tx.put_lease(replace(lease, epoch=tx.next_epoch())))
+    await bench.move(6)
+    assert bench.provider.calls["create"] == 0
 
 
 @on_bench

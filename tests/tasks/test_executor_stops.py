@@ -17,7 +17,7 @@ from controller.providers.writing import (
 )
 from controller.store import duties
 from tests.tasks.world import Bench, on_bench
-from tests.tasks.writing import Port, broken
+from tests.tasks.writing import Port, broken, pauses_after_commit
 
 # Stops
 
@@ -91,6 +91,28 @@ async def test_no_stop_leaves_under_a_lease_that_expired(
     (await bench.executor()).stop(duty)
     await bench.settle()
     assert bench.provider.calls["stop"] == sent
+
+
+@pytest.mark.parametrize(("paused_s", "sent"), [(300, 1), (300.001, 0)])
+@on_bench
+async def test_a_process_that_was_stopped_past_its_lease_after_the_commit_sends_no_stop(
+    bench: Bench, paused_s: float, sent: int
+) -> None:
+    duty = await owed(bench)
+    pauses_after_commit(bench, paused_s)
+    (await bench.executor()).stop(duty)
+    await bench.move(301)
+    assert (bench.provider.calls["stop"], bench.duty().open) == (sent, True)
+    assert bench.duty().stop_answer is (StopAnswer.ACCEPTED if sent else StopAnswer.REFUSED)
+
+
+@on_bench
+async def test_a_process_whose_file_another_took_after_the_commit_sends_no_stop(bench: Bench) -> None:
+    duty = await owed(bench)
+    pauses_after_commit(bench, 1, meanwhile=bench.lose_file)
+    (await bench.executor()).stop(duty)
+    await bench.move(2)
+    assert bench.provider.calls["stop"] == 0
 
 
 @pytest.mark.parametrize("unwritable", [False, True])

@@ -1,6 +1,7 @@
 """What does the executor write to? The provider, with something done before each call."""
 
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 
@@ -43,3 +44,17 @@ class Port:
 
 def broken(*_: object) -> None:
     raise RuntimeError("scripted")
+
+
+def pauses_after_commit(bench: Bench, seconds: float, *, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """This process is stopped right after its next commit, for so long."""
+    write = bench.store.write
+
+    async def stopped(work: Any, **options: Any) -> Any:
+        bench.store.write = write  # type: ignore[method-assign]
+        result = await write(work, **options)
+        meanwhile()
+        await anyio.sleep(seconds)
+        return result
+
+    bench.store.write = stopped  # type: ignore[method-assign]
