@@ -102,10 +102,11 @@ def decide(case: Case) -> Decision:
 
 
 def _in_use(case: Case) -> bool:
-    """What nobody used since it became ready simply ends with its lifetime, unless it is to be kept warm: else a model
+    """What nobody used since gateways tried it ends with its lifetime, unless it is to be kept warm: else a model
     whose lifetime is shorter than its idle time would be replaced for ever, for nobody."""
-    used_at, ready_at = case.record.last_byte_at, case.record.ready_at
-    if used_at is not None and (ready_at is None or used_at >= ready_at):
+    record = case.record
+    tried_at = max((at for at in (record.ready_at, record.proven_at) if at is not None), default=None)
+    if record.last_byte_at is not None and (tried_at is None or record.last_byte_at > tried_at):
         return True
     return isinstance(case.model.stance(case.cold_start, now=case.now), Warm)
 

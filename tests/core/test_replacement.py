@@ -15,7 +15,7 @@ from controller.core.replacement import Begin, Case, GiveUp, Keep, Queue, Retire
 from controller.core.schedule import Schedule, Window
 from tests.core.samples import MS, T0, S, model_policy, serving, spec
 
-OLD = serving(ready_at=T0, last_byte_at=T0)
+OLD = serving(ready_at=T0 - S, proven_at=T0, last_byte_at=T0 + MS)
 DAY = timedelta(days=1)
 
 
@@ -72,8 +72,15 @@ UNUSED = replace(OLD, last_byte_at=None)
 
 @pytest.mark.parametrize(
     ("record", "replaced"),
-    [(OLD, True), (UNUSED, False), (replace(OLD, last_byte_at=T0 - MS), False), (replace(OLD, ready_at=None), True)],
-    ids=["used", "unused", "used before it was ready", "ready unknown"],
+    [
+        (OLD, True),
+        (UNUSED, False),
+        (replace(OLD, last_byte_at=T0), False),
+        (replace(OLD, proven_at=None, last_byte_at=T0 - S), False),
+        (replace(OLD, proven_at=None, last_byte_at=T0 - S + MS), True),
+        (replace(OLD, ready_at=None, proven_at=None), True),
+    ],
+    ids=["used", "unused", "only tried", "before it was ready", "untried and used", "ready unknown"],
 )
 def test_what_nobody_used_is_not_replaced_for_its_age(record: Record, replaced: bool) -> None:
     decision = replacement.decide(case(record=record, now=T0 + 7 * DAY))
