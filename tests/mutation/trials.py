@@ -5,6 +5,7 @@ that run its statement, the quickest first, until one fails. Hypothesis draws th
 does not shrink: a failure is all that is asked for.
 """
 
+import gc
 import hashlib
 import io
 import json
@@ -211,6 +212,7 @@ def in_functions(tests: list[str], trials: list[Trial], done: Done) -> None:
 
 def _fork_for_each(items: list[pytest.Item], trials: list[Trial], watch: Watch, done: Done) -> int:
     live, by_name = live_functions(), {item.nodeid: item for item in items}
+    gc.freeze()  # else the first collection of each fork copies all that it shares with this process
     for trial in trials:
         ended = in_child(partial(_plant_and_run, trial, live, by_name, watch), cpu_limit_s=trial.cpu_limit_s)
         done(trial.module, trial.mutant, _verdict(ended, ended.said))
