@@ -4,8 +4,8 @@ from controller.core.evidence import EvidenceKind, StopReason
 
 REASONS = """idle, lifetime-exceeded, startup-deadline, crash-loop, key-refused, unprotected, secret-unsubstituted,
 served-model-mismatch, pod-exited, pod-error, zero-gpu, stopped-serving, hung, nccl-stall, multi-card-stall,
-wrong-resource, spend, operator-request, model-removed, replaced, ambiguous-mutation, lease-expired, ownership-lost,
-orphan, reappeared, billed-after-stop, abandoned"""
+wrong-resource, spend, operator-request, model-removed, replaced, prefetched, ambiguous-mutation, lease-expired,
+ownership-lost, orphan, reappeared, billed-after-stop, abandoned"""
 
 
 def test_stop_reasons_are_the_closed_list_of_the_design() -> None:

@@ -87,6 +87,7 @@ TASKS: Final = [
     "account_guard",
     "lookout",
     "reconciler",
+    "prefetcher",
     "idle_reaper",
     "crash_loop_detector",
     "orphan_sweeper",
