@@ -39,10 +39,11 @@ The life of a machine, and the file that rules each step:
 * what elapsed before this command              store.elapsed
 * would it work, asked by a person              cli.doctor, through providers.inspecting
 * are we blind                                  tasks.account_guard (whose account), tasks.lookout (no listing)
-* is it serving                                 core.readiness
+* is it serving                                 core.readiness; what one probe adds to it: upstreams.proof
 * is it unused, looping, nobody's               core.idle, core.crash_loop, core.orphans and the task of each
 * what does its server count, does it hang      core.runtime; core.hang, tasks.hang_detector
-* what does its log say                         core.machine_log, core.diagnosis, tasks.log_watcher
+* what does its log say                         core.machine_log, core.diagnosis, core.topology, tasks.log_watcher
+* fill its volumes before anybody asks          tasks.prefetcher
 * does it bill on after its end                 core.billing, tasks.billing_watcher
 * which phase follows which                     core.lifecycle, one table
 * what is owed, and what ends the debt          core.obligation, core.evidence, tasks.obligation_settler
