@@ -214,9 +214,11 @@ class Executor:
         """Refuse as the transaction would, by what was last read."""
         self._fence_now(duty)
         book, now, holder = self._means.store.book, self._means.store.now, self._means.holder
+        lease = book.leases.get(duties.lease_name(duty))
         record = book.records.get(duty.deployment) if duty.deployment is not None else None
-        if record is not None:
-            lease = book.leases.get(duties.lease_name(duty))
+        if record is None:
+            fence(lease, epoch=duty.epoch, holder=holder, now=now)
+        else:
             hosting.stop(record, hosting.Claim(lease=lease, epoch=record.epoch, holder=holder, now=now))
 
     def _fence_now(self, subject: Record | Obligation) -> None:
