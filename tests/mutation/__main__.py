@@ -38,8 +38,9 @@ def main() -> int:
         print(*(mutant.id for module in chosen for mutant in _of(module, guards=asked.guards)), sep="\n")
         return 0
     if asked.aimed:
-        missed = aimed.missed()
-        print(*missed or [f"{len(aimed.entries())} aimed defects, all caught"], sep="\n")
+        wanted = aimed.of(chosen) if asked.modules else aimed.entries()
+        missed = aimed.missed(wanted)
+        print(*missed or [f"{len(wanted)} aimed defects, all caught"], sep="\n")
         return 1 if missed else 0
     for name in HEAVY:
         importlib.import_module(name)

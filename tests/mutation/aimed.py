@@ -20,9 +20,14 @@ def entries() -> dict[str, str]:
     return {f"{module} {change}": test for module, changes in tables.items() for change, test in changes.items()}
 
 
-def missed() -> list[str]:
-    """Plant each defect of the list alone; answers with those that their test lets through."""
-    wanted = entries()
+def of(chosen: list[Module]) -> dict[str, str]:
+    """Those entries that are about these modules. A module that is gone is told of wherever all are asked for."""
+    names = {module.name for module in chosen}
+    return {name: test for name, test in entries().items() if name.partition(" ")[0] in names}
+
+
+def missed(wanted: dict[str, str]) -> list[str]:
+    """Plant each of these defects alone; answers with those that their test lets through."""
     found = {name: pair for module in _modules(wanted) for name, pair in _mutants(module).items() if name in wanted}
     if gone := sorted(wanted.keys() - found.keys()):
         return [f"no such mutant any more: {name}" for name in gone]

@@ -217,6 +217,25 @@ async def test_an_orphan_s_stop_leaves_while_the_store_takes_no_writes(bench: Be
     assert bench.provider.calls["stop"] == 1
 
 
+@pytest.mark.parametrize(("raised_by", "sent"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize("unwritable", [False, True])
+@on_bench
+async def test_no_stop_of_what_no_record_holds_leaves_under_an_older_epoch(
+    bench: Bench, unwritable: bool, raised_by: int, sent: int
+) -> None:
+    seen = bench.stray()
+    duty = await bench.store.write(
+        lambda tx: duties.open_stray(tx, seen, StopReason.ORPHAN, holder=bench.holder, policy=bench.policy)
+    )
+    lease = bench.store.book.leases[duties.lease_name(duty)]
+    await bench.store.write(lambda tx: tx.put_lease(replace(lease, epoch=duty.epoch + raised_by)))
+    if unwritable:
+        bench.lock_store()
+    (await bench.executor()).stop(duty)
+    await bench.settle()
+    assert bench.provider.calls["stop"] == sent
+
+
 @on_bench
 async def test_what_nobody_knows_the_name_of_is_not_stopped(bench: Bench) -> None:
     await bench.lose()
