@@ -9,6 +9,7 @@ closed here.
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from controller.core.errors import Code
@@ -21,7 +22,7 @@ from controller.gateway.reply import Reply
 from controller.gateway.routes import Key
 from controller.gateway.upstream import Upstream
 from controller.gateway.wires import CHAT, system_first
-from controller.http1 import Incoming, NotConnected, Overdue, WireError
+from controller.http1 import Incoming, Later, NotConnected, Overdue, WireError
 
 PAGE_BYTES: Final = 256 * 1024
 AFTER_REPLACEMENT: Final = timedelta(seconds=60)
@@ -74,12 +75,16 @@ class Proxy:
     async def _events(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
         events = Events()
         byte_came = place.use.byte_came
+
+        def sink(piece: bytes) -> Later | None:
+            byte_came()
+            whole = events.take(piece)
+            if not whole:
+                return None
+            return reply.push(whole) if reply.begun else partial(_pass_events, reply, incoming, whole)
+
         try:
-            async for piece in incoming.chunks():
-                byte_came()
-                whole = events.take(piece)
-                if whole:
-                    await _pass_events(reply, incoming, whole)
+            await incoming.pour(sink)
             rest = events.rest()
         except StreamFailed as failure:
             if failure.before:

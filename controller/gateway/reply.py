@@ -7,9 +7,11 @@ Comments keep a waiting event stream alive and never look like content.
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any, Final
 
 from controller.gateway.refusals import Refused
+from controller.http1 import Later
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -18,6 +20,8 @@ ABORT: Final = "gpuwarden.abort"
 """In a scope's extensions: ends the connection without finishing the answer."""
 LEAVE: Final = "gpuwarden.leave"
 """In a scope's extensions: takes what to call when the client leaves, or None."""
+WRITE: Final = "gpuwarden.write"
+"""In a scope's extensions: writes one piece of a begun answer at once; False if it has to be sent the long way."""
 EVENT_STREAM: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -35,6 +39,7 @@ class Reply:
         extensions = scope.get("extensions") or {}
         self._abort: Callable[[], None] | None = extensions.get(ABORT)
         self.on_leave: Callable[[Callable[[], None] | None], None] | None = extensions.get(LEAVE)
+        self._write: Callable[[bytes], bool] | None = extensions.get(WRITE)
         self._now = asyncio.get_running_loop().time
         self.status: int | None = None
         self.events = False
@@ -66,6 +71,13 @@ class Reply:
     async def piece(self, data: bytes) -> None:
         self.content = True
         await self._body(data)
+
+    def push(self, data: bytes) -> Later | None:
+        """As `piece`, at once where the client takes it; else what is to be done."""
+        self.content = True
+        if self._write is not None and self._write(data):
+            return None
+        return partial(self._body, data)
 
     async def last_piece(self, data: bytes) -> None:
         self.content = True

@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from controller.gateway.app import App
-from controller.gateway.reply import ABORT, LEAVE
+from controller.gateway.reply import ABORT, LEAVE, WRITE
 
 FLUSH_LIMIT: Final = timedelta(seconds=5)
 GRACEFUL_S: Final = 2
@@ -31,7 +31,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         scope = cast(dict[str, Any], self.scope)
-        scope["extensions"] = {ABORT: self._cut, LEAVE: self._on_leave}
+        scope["extensions"] = {ABORT: self._cut, LEAVE: self._on_leave, WRITE: self._write}
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -40,6 +40,18 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _on_leave(self, left: Callable[[], None] | None) -> None:
         self._left = left
+
+    def _write(self, data: bytes) -> bool:
+        """A chunk of the answer that is being sent in chunks, past the messages, which were half the cost of an event.
+
+        The next request of a client that does not wait for its answer may have replaced the cycle; no answer of that
+        one has begun then.
+        """
+        cycle = self.cycle
+        if not cycle.chunked_encoding or cycle.response_complete or cycle.disconnected or self.flow.write_paused:
+            return False
+        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
 
     def _cut(self) -> None:
         if self.cycle is not None:

@@ -1,8 +1,8 @@
 """What is one socket doing, and how did its exchange end?
 
-One exchange at a time. Reading stops while nobody takes the pieces, and that pause is not counted as the server's
-silence. A body without a length ends with its connection; any other body that ends early is an error, whatever was
-received.
+One exchange at a time. What is poured goes on in the same turn of the loop in which it was read. Reading stops while
+nobody takes the pieces, and that pause is not counted as the server's silence. A body without a length ends with its
+connection; any other body that ends early is an error, whatever was received.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final, cast
 
 import httptools
 
-from controller.http1.wire import Disconnected, Overdue, WireError
+from controller.http1.wire import Disconnected, Later, Overdue, Sink, WireError
 
 WRITE_LIMIT: Final = timedelta(seconds=120)
 # Shorter than the 5 s after which uvicorn, and vLLM on it, close an idle connection: a request must not meet that
@@ -49,6 +49,9 @@ class Connection(asyncio.Protocol):
         self._reusable = False
         self._head_limit: float | None = None
         self._silence: float | None = None
+        self._sink: Sink | None = None
+        self._full: Later | None = None
+        self._sink_raised: Exception | None = None
 
     # What a request does, in order.
 
@@ -81,6 +84,37 @@ class Connection(asyncio.Protocol):
             if self.complete:
                 return None
             await self._wait()
+
+    async def pour(self, sink: Sink) -> None:
+        """Hand every piece to `sink`, up to the body's announced end."""
+        full: Later | None = None
+        while True:
+            if full is not None:
+                await full()
+            if self._sink_raised is not None:
+                raise self._sink_raised
+            if self.pieces:
+                full = sink(self._take())
+                continue
+            if self.error is not None:
+                raise self.error
+            if self.complete:
+                return
+            self._sink = sink
+            try:
+                await self._wait()
+            finally:
+                self._sink = None
+            full, self._full = self._full, None
+
+    def _pour_on(self, sink: Sink) -> None:
+        try:
+            self._full = sink(self._take())
+        except Exception as error:  # whoever waits gets it
+            self._sink_raised = error
+        if self._full is not None or self._sink_raised is not None:
+            self._sink = None
+            self._wake()
 
     def _take(self) -> bytes:
         piece = self.pieces.popleft() if len(self.pieces) == 1 else b"".join(self.pieces)
@@ -169,7 +203,10 @@ class Connection(asyncio.Protocol):
             return
         if self.got_head and not self.complete:
             self._arm(self._silence)
-        self._wake()
+        if self._sink is None or self.complete:
+            self._wake()
+        if self._sink is not None and self.pieces:
+            self._pour_on(self._sink)
 
     def eof_received(self) -> bool:
         return False

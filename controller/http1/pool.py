@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from controller.http1.connection import Connection
-from controller.http1.wire import Headers, NotConnected, Outgoing, TooLarge
+from controller.http1.wire import Headers, NotConnected, Outgoing, Sink, TooLarge
 
 CONNECT_LIMIT: Final = timedelta(seconds=10)
 
@@ -66,6 +66,11 @@ class Answer:
             self.close()
             raise StopAsyncIteration
         return piece
+
+    async def pour(self, sink: Sink) -> None:
+        if self._connection is not None:
+            await self._connection.pour(sink)
+            self.close()
 
     async def read(self, limit: int) -> bytes:
         pieces: list[bytes] = []

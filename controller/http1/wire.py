@@ -6,12 +6,15 @@ probe, a long poll and a stream of words have nothing in common. `Wire` is the s
 place.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
 Headers = tuple[tuple[bytes, bytes], ...]
+Later = Callable[[], Awaitable[None]]
+Sink = Callable[[bytes], Later | None]
+"""Takes a piece at once; what it returns, if anything, has to be done before it is given another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,11 @@ class Incoming(Protocol):
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises `Disconnected` or `Overdue` when it does not end as announced."""
+        ...
+
+    async def pour(self, sink: Sink) -> None:
+        """The body as it comes into `sink`, to its end: what `chunks` does without a task's turn for each piece. Raises
+        the same, and what `sink` raises."""
         ...
 
     async def read(self, limit: int) -> bytes:

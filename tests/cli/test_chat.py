@@ -9,7 +9,7 @@ import pytest
 
 from controller.cli.chat import chat, gateway_root
 from controller.cli.exits import Exit, Failure
-from controller.http1 import NotConnected, Outgoing
+from controller.http1 import NotConnected, Outgoing, Sink
 from controller.settings import Settings
 from tests.cli.conftest import Run
 from tests.test_settings import SHORT, taken
@@ -27,6 +27,12 @@ class Spoken:
     async def chunks(self) -> AsyncIterator[bytes]:
         for piece in self._pieces:
             yield piece
+
+    async def pour(self, sink: Sink) -> None:
+        async for piece in self.chunks():
+            full = sink(piece)
+            if full is not None:
+                await full()
 
     async def read(self, limit: int) -> bytes:
         return b"".join(self._pieces)[:limit]

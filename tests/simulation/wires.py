@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, TooLarge
+from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, Sink, TooLarge
 from tests.simulation.kernel import Program
 from tests.support.asgi_wire import ABORT, LEAVE
 
@@ -331,6 +331,12 @@ class Answer:
         if self._exchange.cut:
             raise Disconnected("cut", got_head=True)
         raise StopAsyncIteration
+
+    async def pour(self, sink: Sink) -> None:
+        async for piece in self:
+            full = sink(piece)
+            if full is not None:
+                await full()
 
     async def read(self, limit: int) -> bytes:
         body = b""

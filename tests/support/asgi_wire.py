@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import anyio
 
-from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, TooLarge
+from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, Sink, TooLarge
 
 Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -135,6 +135,12 @@ class AsgiAnswer:
         if self.cut:
             raise Disconnected("cut", got_head=True)
         raise StopAsyncIteration
+
+    async def pour(self, sink: Sink) -> None:
+        async for piece in self:
+            full = sink(piece)
+            if full is not None:
+                await full()
 
     async def read(self, limit: int) -> bytes:
         body = b""
