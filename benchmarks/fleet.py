@@ -24,8 +24,9 @@ from controller.core.lifecycle import Phase
 from controller.core.machine_log import Log
 from controller.core.obligation import Obligation
 from controller.core.readiness import Verdict
-from controller.daemon.build import Daemon, Mode, Ports, Seams, Wiring, wire
+from controller.daemon.built import Daemon, Mode, Seams
 from controller.daemon.launches import fleet
+from controller.daemon.wiring import Ports, Wiring, wire
 from controller.ids import SeededRandomness
 from controller.providers.fake.adapter import FakeProvider
 from controller.providers.reading import Prices, Stock

@@ -14,7 +14,7 @@ import anyio
 from benchmarks.rows import Row, at_most, p50, spread, told
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
-from controller.daemon.build import Daemon
+from controller.daemon.built import Daemon
 from controller.emulators.runpod.control import put_pod
 from controller.store.stream_leases import StreamLease
 from tests.scenarios.world import World, scenario

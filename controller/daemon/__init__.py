@@ -1,7 +1,7 @@
 """The daemon: what `gpuwarden run` is made of.
 
-`launches` joins config, provider and model server; `build` wires the parts on the seams; `modes` decides how it may
-start; `serving` adds sockets, signals and notifications.
+`launches` joins config, provider and model server; `build` makes a daemon (`built`) on the seams, with the tasks that
+`wiring` puts together; `modes` decides how it may start; `serving` adds sockets, signals and notifications.
 """
 
 import gc

@@ -12,7 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from controller.daemon.build import Daemon, Mode, Seams, build
+from controller.daemon.build import build
+from controller.daemon.built import Daemon, Mode, Seams
 from controller.settings import ConfigProblems, Settings, load, load_accepted
 from controller.settings.places import places
 from controller.store.errors import StoreDamaged, StoreNewer

@@ -14,7 +14,7 @@ from controller.core.deployment import CreateAnswer, DeploymentSpec
 from controller.core.errors import Refusal
 from controller.core.hosting import Authorization, Wish
 from controller.core.policy import ModelPolicy
-from controller.daemon.build import Daemon
+from controller.daemon.built import Daemon
 from controller.store import deployments
 from controller.store.errors import StoreError
 from controller.store.ledger import BudgetExhausted

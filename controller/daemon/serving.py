@@ -25,7 +25,7 @@ from controller.api.panel import Panel
 from controller.core.errors import Refusal
 from controller.core.obligation import KeepOpen, Obligation, settle
 from controller.core.policy import StopEvidence
-from controller.daemon.build import Daemon, Seams
+from controller.daemon.built import Daemon, Seams
 from controller.daemon.modes import Decided, decide, start
 from controller.daemon.rehearsal import rehearse
 from controller.notify import Notifier

@@ -11,8 +11,9 @@ import pytest
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Ending
-from controller.daemon.build import Daemon, Mode, Ports, Seams, Wiring, wire
+from controller.daemon.built import Daemon, Mode, Seams
 from controller.daemon.launches import fleet
+from controller.daemon.wiring import Ports, Wiring, wire
 from controller.ids import SeededRandomness
 from controller.settings import load
 from controller.store.elapsed import Ceilings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.daemon.build import Daemon, Mode, Seams
+from controller.daemon.built import Daemon, Mode, Seams
 from controller.daemon.modes import decide, start
 from controller.ids import SeededRandomness
 from controller.settings import ConfigProblems, load

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from controller.daemon.build import Daemon, Mode
+from controller.daemon.built import Daemon, Mode
 from controller.daemon.rehearsal import rehearse
 from tests.scenarios.world import World, scenario
 

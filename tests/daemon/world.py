@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from controller.core.evidence import StopReason
 from controller.core.hosting import Authorization, Wish
-from controller.daemon.build import Daemon, Mode, Seams, build
+from controller.daemon.build import build
+from controller.daemon.built import Daemon, Mode, Seams
 from controller.ids import SeededRandomness
 from controller.settings import Settings
 from controller.store import deployments

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import anyio
 import pytest
 
-from controller.daemon.build import Daemon
+from controller.daemon.built import Daemon
 from tests.scenarios.world import World, scenario, seconds
 
 HOUR, YEAR = timedelta(hours=1), timedelta(days=365)

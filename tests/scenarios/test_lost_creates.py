@@ -8,7 +8,7 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from controller.daemon.build import Daemon
+from controller.daemon.built import Daemon
 from tests.scenarios.world import A40, World, scenario
 
 CREATE: Final = {"method": "POST", "path": "/v2/pods"}

@@ -11,7 +11,7 @@ import pytest
 from controller.cli.doctor.live import Wish, live
 from controller.cli.doctor.trial import ALIAS
 from controller.cli.exits import Exit, Failure
-from controller.daemon.build import Seams
+from controller.daemon.built import Seams
 from controller.ids import SeededRandomness
 from tests.scenarios.world import A40, L40S, World, _at_once, _fresh_store, scenario
 from tests.support.threadless_sqlite import threadless

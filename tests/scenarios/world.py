@@ -24,7 +24,8 @@ from controller.api.app import gateways_app, operators_app
 from controller.api.board import Closing
 from controller.api.client import DaemonClient
 from controller.cli.gateway import declared
-from controller.daemon.build import Daemon, Mode, Seams, build
+from controller.daemon.build import build
+from controller.daemon.built import Daemon, Mode, Seams
 from controller.daemon.serving import panel_of
 from controller.emulators.runpod import Emulator, Settings, build_app
 from controller.emulators.runpod.control import pod_truth
@@ -141,19 +142,18 @@ class World:
         """Run the daemon while inside. Leaving is an orderly stop; with `crash`, the disk is left as it was then."""
         self.runs += 1
         settings = load(self.folder / "config.toml", {})
-        if not settings.places.store.exists():
-            settings.places.store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _fresh_store(settings.places.store)
+        if not (store := settings.places.store).exists():
+            store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _fresh_store(store)
         seams = Seams(
             clock=self.clock,
             randomness=SeededRandomness(self.runs),
             transport=self.transport,
-            creator=threadless(settings.places.store),
+            creator=threadless(store),
             blocking=_at_once,
         )
         daemon = await build(settings, seams, mode=mode or Mode())
-        reads = Reads()
-        reads.watch(daemon)
+        (reads := Reads()).watch(daemon)
         kept = self.folder / "as-it-was"
         try:
             async with anyio.create_task_group() as group:
@@ -209,9 +209,9 @@ class World:
     def ours(self, daemon: Daemon, **changed: str) -> dict[str, str]:
         """The environment of a pod that this daemon might have made."""
         owner = daemon.store.book.owner
-        epoch = str(daemon.store.epochs_known)
-        tags = {"owner": owner.name, "installation": owner.installation, "epoch": epoch, "request": "r0123456789abcdef"}
-        return {f"GPUWARDEN_{name.upper()}": value for name, value in (tags | changed).items()}
+        tags = {"owner": owner.name, "installation": owner.installation, "epoch": str(daemon.store.epochs_known)}
+        tags |= {"request": "r0123456789abcdef"} | changed
+        return {f"GPUWARDEN_{name.upper()}": value for name, value in tags.items()}
 
     def soon(self, asking: Awaitable["Answered"]) -> "Pending":
         """Let a client ask while the scenario goes on."""

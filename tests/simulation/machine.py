@@ -23,7 +23,8 @@ from controller.api.app import gateways_app, operators_app
 from controller.api.board import Closing
 from controller.api.client import DaemonClient
 from controller.core.errors import Refusal
-from controller.daemon.build import Daemon, Seams, build
+from controller.daemon.build import build
+from controller.daemon.built import Daemon, Seams
 from controller.daemon.modes import decide
 from controller.daemon.serving import panel_of
 from controller.gateway.app import Gateway

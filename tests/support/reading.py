@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from controller.core.book import Book
 from controller.core.view import View
-from controller.daemon.build import Daemon
+from controller.daemon.built import Daemon
 from controller.supervision import Informed, Task
 
 NO_NEWS: Final = frozenset({"mark", "scope"})

@@ -32,7 +32,8 @@ from controller.core.deployment import Record, SeenResource
 from controller.core.evidence import StopReason
 from controller.core.identity import Owner
 from controller.core.lifecycle import Phase
-from controller.daemon.build import Daemon, Seams, build
+from controller.daemon.build import build
+from controller.daemon.built import Daemon, Seams
 from controller.providers.inspecting import Failed, Funds
 from controller.providers.qualifying import Inside
 from controller.settings import ConfigProblems, Settings, find_config, load
