@@ -37,7 +37,7 @@ def test_a_model_at_fault_is_left_out(tmp_path: Path, old: str, new: str) -> Non
     assert (aliases, problems > 0) == (["qwen"], True)
 
 
-@pytest.mark.parametrize("more", ["[policy]\nlease = 3\n", '[gateway]\nlisten = "0.0.0.0:80"\n', "[alarms]\nx = 1\n"])
+@pytest.mark.parametrize("more", ["[policy]\nlease = 3\n", '[gateway]\nlisten = "0.0.0.0:0"\n', "[alarms]\nx = 1\n"])
 def test_a_section_that_names_no_account_falls_back_to_its_defaults(tmp_path: Path, more: str) -> None:
     assert left(tmp_path, SHORT + more) == (["qwen"], 1)
 

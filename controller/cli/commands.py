@@ -8,11 +8,11 @@ import sys
 
 import typer
 
-from controller.cli import everyday, running
+from controller.cli import everyday, key_commands, running
 from controller.cli.exits import Exit, Failure
 from controller.cli.groups import app
 
-DECLARED = (everyday, running)
+DECLARED = (everyday, running, key_commands)
 """Imported for what they hang into the tree, in this order."""
 
 

@@ -144,7 +144,8 @@ def _keys(settings: Settings) -> Iterator[tuple[str, bool]]:
     for alias, section in settings.models.items():
         unseen = outside and section.key_credential is not None
         yield from ((problem, not unseen) for problem in _tried(partial(settings.server_key, alias)))
-    yield from ((problem, True) for problem in _tried(settings.client_key_digests))
+    if not settings.handed_keys_hidden:
+        yield from ((problem, True) for problem in _tried(settings.client_keys))
 
 
 def _tried(read: Callable[[], object]) -> Iterator[str]:

@@ -46,6 +46,8 @@ _OF_CODE: Final = {
     Code.BUDGET_EXHAUSTED: Exit.REFUSED,
     Code.QUEUE_FULL: Exit.REFUSED,
     Code.WRONG_KEY: Exit.REFUSED,
+    Code.MODEL_NOT_ALLOWED: Exit.REFUSED,
+    Code.RATE_LIMITED: Exit.REFUSED,
     Code.BODY_TOO_LARGE: Exit.REFUSED,
 }
 

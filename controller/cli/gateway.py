@@ -10,22 +10,28 @@ import socket
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
+import structlog
 
 from controller import log
 from controller.api.client import DaemonClient
 from controller.cli.exits import Exit, Failure
 from controller.clock import SystemClock
 from controller.gateway.app import Gateway, build
+from controller.gateway.clients import Client, ReadClients
 from controller.gateway.config import Declared, GatewayConfig
 from controller.gateway.serve import serve
 from controller.http1 import Pool
 from controller.ids import SystemRandomness
 from controller.notify import Notifier
-from controller.settings import ConfigProblems, Settings
+from controller.settings import ConfigProblems, HandedKey, Settings
 
+Signature = tuple[int, ...] | None
+
+_log = structlog.get_logger(__name__)
 _BACKLOG: Final = 2048
 _MIB: Final = 1 << 20
 _STOP_MARGIN: Final = timedelta(seconds=15)
@@ -45,7 +51,7 @@ def gateway_config(settings: Settings) -> GatewayConfig:
     return GatewayConfig(
         models={alias: _server_key(settings, alias) for alias in settings.models},
         declared=declared(settings),
-        client_keys=settings.client_key_digests(),
+        read_clients=_clients(settings),
         body_limit=section.body_limit_mib * _MIB,
         lease_interval=settings.written.policy.stream_lease_renewal,
     )
@@ -75,6 +81,52 @@ def _server_key(settings: Settings, alias: str) -> Callable[[], str]:
         return latest
 
     return read
+
+
+def _clients(settings: Settings) -> ReadClients:
+    """Looked at with a stat, read where a file is another than before. Raises ConfigProblems at first; a file that went
+    bad later leaves the former keys, and one that is gone none of its own."""
+    files = settings.client_key_files
+    seen: list[Signature] | None = [_signature(path) for path in files]
+    latest = settings.client_keys()
+    told = False
+
+    def read() -> tuple[Client, ...] | None:
+        nonlocal seen, latest, told
+        found = [_signature(path) for path in files]
+        if found == seen and told:
+            return None
+        if found != seen:
+            seen = found
+            try:
+                latest = settings.client_keys(once_closed=latest is not None)
+            except ConfigProblems as problems:
+                _log.error("client_keys_unreadable", problem=str(problems))
+                return None
+        told = True
+        return None if latest is None else tuple(map(_client, latest))
+
+    return read
+
+
+def _signature(path: Path) -> Signature:
+    """Another one for each file that is put there; None where there is none."""
+    try:
+        found = path.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode, found.st_uid)
+
+
+def _client(key: HandedKey) -> Client:
+    return Client(
+        name=key.name,
+        digest=key.digest.removeprefix("sha256:"),
+        models=None if key.models is None else frozenset(key.models),
+        requests_per_minute=key.requests_per_minute,
+        concurrent=key.concurrent,
+        usd_per_day=key.usd_per_day,
+    )
 
 
 def bound(listen: str) -> socket.socket:

@@ -1,18 +1,18 @@
 """Is this a request that a machine may be woken for?
 
-In this order: who asks, how much, is it readable, for which model, does its server speak that. What is refused here
-has woken nothing and counts as no use (IM-3, B25).
+Who asks is known already (`clients`). In this order: how much, is it readable, for which model, may this client use
+it, does its server speak that. What is refused here has woken nothing and counts as no use (IM-3, B25).
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from controller.core.errors import Code
 from controller.gateway import document
-from controller.gateway.clients import may_use
+from controller.gateway.clients import Client
 from controller.gateway.config import GatewayConfig
 from controller.gateway.document import Document
 from controller.gateway.refusals import Refused, bad_request, not_served
@@ -47,10 +47,11 @@ class Demand:
     accept: bytes
 
 
-async def admit(scope: Scope, receive: Receive, shape: Shape, config: GatewayConfig, table: RouteTable) -> Demand:
+async def admit(
+    scope: Scope, receive: Receive, shape: Shape, *, client: Client, config: GatewayConfig, table: RouteTable
+) -> Demand:
     """Raises `Refused`, or `ClientGone`."""
     headers = dict(scope["headers"])
-    require_key(headers, config)
     body = await _read(headers, receive, config)
     try:
         asked = document.parse(body)
@@ -60,6 +61,7 @@ async def admit(scope: Scope, receive: Receive, shape: Shape, config: GatewayCon
     if not isinstance(model, str):
         raise bad_request("the body names no model")
     alias, adapter = named(model, config)
+    client.require(alias, adapter)
     _require_served(alias, shape, asked, config, table)
     return Demand(
         alias=alias,
@@ -71,11 +73,6 @@ async def admit(scope: Scope, receive: Receive, shape: Shape, config: GatewayCon
         kind=headers.get(b"content-type", b"application/json"),
         accept=headers.get(b"accept", b"*/*"),
     )
-
-
-def require_key(headers: Mapping[bytes, bytes], config: GatewayConfig) -> None:
-    if not may_use(headers, config.client_keys):
-        raise Refused(Code.WRONG_KEY, "this key may not use this address")
 
 
 def preferred_wait(prefer: bytes) -> timedelta | None:

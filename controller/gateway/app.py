@@ -17,7 +17,8 @@ from anyio.abc import TaskGroup
 from controller.api.client import DaemonClient
 from controller.clock import Clock
 from controller.core.errors import Code
-from controller.gateway.admission import ClientGone, Receive, Scope, admit, require_key
+from controller.gateway.admission import ClientGone, Receive, Scope, admit
+from controller.gateway.clients import Client, Clients
 from controller.gateway.config import GatewayConfig, Job
 from controller.gateway.contact import Contact
 from controller.gateway.doubts import Doubts
@@ -62,6 +63,7 @@ class Gateway:
         self._none_live = anyio.Event()
         self._some_live = anyio.Event()
         self.tally = Tally()
+        self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=anyio.current_time)
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
         reports = Reports(name=name, daemon=daemon, start=self._start)
@@ -197,10 +199,11 @@ class Gateway:
     async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
         if self.rooms.draining:
             raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
+        client = self.clients.of(dict(scope["headers"]))
         self._reading.add(reply)
         self._some_live.set()
         try:
-            demand = await admit(scope, receive, shape, self._config, self.table)
+            demand = await admit(scope, receive, shape, client=client, config=self._config, table=self.table)
         finally:
             self._reading.discard(reply)
         self._asked.add(demand.alias)
@@ -222,23 +225,25 @@ class Gateway:
         if asked == "/healthz":
             await reply.whole(200, JSON_TYPE, b'{"ok":true}')
         elif asked == "/v1/models":
-            require_key(dict(scope["headers"]), self._config)
-            await reply.whole(200, JSON_TYPE, self._models())
+            await reply.whole(200, JSON_TYPE, self._models(self.clients.of(dict(scope["headers"]))))
         elif asked == "/metrics":
             if (scope.get("client") or ("",))[0] not in LOOPBACK:
-                require_key(dict(scope["headers"]), self._config)
+                self.clients.of(dict(scope["headers"]))
             await reply.whole(200, TEXT_TYPE, self._metrics())
         else:
             raise not_served()
 
-    def _models(self) -> bytes:
-        """Each model, and behind it its adapters."""
+    def _models(self, client: Client) -> bytes:
+        """Each model that this client may use, and behind it its adapters."""
         entries: list[dict[str, Any]] = []
         for alias in self._config.models:
-            entries.append({"id": alias, "object": "model", "created": 0, "owned_by": "gpuwarden"})
+            entry = {"id": alias, "object": "model", "created": 0, "owned_by": "gpuwarden"}
+            if client.may_use(alias):
+                entries.append(entry)
             declared = self._config.declared.get(alias)
             for adapter in () if declared is None else declared.adapters:
-                entries.append({**entries[-1], "id": f"{alias}:{adapter}", "parent": alias})
+                if client.may_use(alias, adapter):
+                    entries.append({**entry, "id": f"{alias}:{adapter}", "parent": alias})
         return json.dumps({"object": "list", "data": entries}).encode()
 
     def _metrics(self) -> bytes:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from controller.gateway.clients import ReadClients
+
 ReadKey = Callable[[], str]
 Job = Callable[[], Coroutine[Any, Any, None]]
 Start = Callable[[Job], None]
@@ -31,7 +33,9 @@ class GatewayConfig:
     """Alias → how to read the model server's key, asked every few seconds at most; an empty key sends none."""
     declared: Mapping[str, Declared] = field(default_factory=dict)
     client_keys: frozenset[str] = frozenset()
-    """SHA-256 of each client's key, in hex."""
+    """SHA-256 of each client's key, in hex: of those that may do everything."""
+    read_clients: ReadClients | None = None
+    """The clients as the operator has them now, with what each may do."""
     body_limit: int = 10 * 1024 * 1024
     body_wait: timedelta = timedelta(seconds=120)
     """A client that has not sent its whole body by then is dropped."""

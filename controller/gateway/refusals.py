@@ -18,6 +18,7 @@ RETRY_MOST: Final = timedelta(seconds=60)
 STATUS: Final[Mapping[Code, int]] = {
     Code.BAD_REQUEST: 400,
     Code.WRONG_KEY: 401,
+    Code.MODEL_NOT_ALLOWED: 403,
     Code.UNKNOWN_MODEL: 404,
     Code.NOT_FOUND: 404,
     Code.BODY_TOO_LARGE: 413,
@@ -27,7 +28,7 @@ STATUS: Final[Mapping[Code, int]] = {
 }
 """What is not listed is a 503: it may be otherwise later."""
 
-TYPES: Final[Mapping[int, str]] = {401: "authentication_error", 429: "rate_limit_error"}
+TYPES: Final[Mapping[int, str]] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 class Refused(Exception):

@@ -8,6 +8,7 @@ The tree is a pydantic-settings class; what it is made from is read by `source` 
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -18,7 +19,8 @@ from pydantic import SecretStr
 
 from controller.core.errors import Refusal
 from controller.core.policy import HostingPolicy, ModelPolicy
-from controller.settings import derived, hub_sizes, keys, places
+from controller.settings import client_keys, derived, hub_sizes, keys, places
+from controller.settings.client_keys import HandedKey
 from controller.settings.hub_sizes import HubSize
 from controller.settings.models import ModelSection
 from controller.settings.overrides import overridden
@@ -29,6 +31,7 @@ from controller.settings.written import Written, is_loopback, take
 
 __all__ = [
     "ConfigProblems",
+    "HandedKey",
     "Places",
     "Problem",
     "Settings",
@@ -114,18 +117,34 @@ class Settings:
             return None
         return self._secret(section.webhook_credential, section.webhook_file, "webhook")
 
-    def client_key_digests(self) -> frozenset[str]:
-        """SHA-256 of each client's key, in hexadecimal; empty: everybody may. Raises ConfigProblems."""
+    def client_keys(self, *, once_closed: bool = False) -> tuple[HandedKey, ...] | None:
+        """Who may use the gateway: keys of the config, of its file, and those handed out; None: everybody who reaches
+        it. Raises ConfigProblems. An address that was `once_closed` never opens, whatever became of its files."""
         section = self.written.gateway
-        digests = frozenset(entry.removeprefix("sha256:") for entry in section.keys)
-        if section.keys_file is None:
-            return digests
-        path = self._folder / Path(section.keys_file).expanduser()
-        digests |= keys.key_digests(path)
-        if not digests and not is_loopback(section.listen):
+        named = {entry.removeprefix("sha256:"): "" for entry in section.keys}
+        if section.keys_file is not None:
+            named |= keys.key_digests(self.client_key_files[1])
+        handed = client_keys.read_keys(self.places.clients)
+        if once_closed:
+            return (*client_keys.unlimited(named), *(handed or ()))
+        if not named and not handed and not is_loopback(section.listen):
             # An emptied file must not open the address to everybody.
-            raise keys.no_digests(path)
-        return digests
+            raise keys.open_to_everybody(self.file, section.listen)
+        if not named and handed is None and section.keys_file is None:
+            return None
+        return (*client_keys.unlimited(named), *(handed or ()))
+
+    @property
+    def client_key_files(self) -> tuple[Path, ...]:
+        """What `client_keys` reads, beside the config."""
+        file = self.written.gateway.keys_file
+        return (self.places.clients, *(() if file is None else (self._folder / Path(file).expanduser(),)))
+
+    @property
+    def handed_keys_hidden(self) -> bool:
+        """Whose folder is closed to this user: nothing can be said of them."""
+        folder = self.places.gateways
+        return folder.is_dir() and not os.access(folder, os.X_OK)
 
     def accepted(self) -> str:
         """This config as text, to be taken again by `load_accepted` when the file went bad. Holds no secret."""

@@ -53,30 +53,32 @@ def missing(what: str, usual: str, folder: Path) -> ConfigProblems:
     )
 
 
-def no_digests(path: Path) -> ConfigProblems:
-    """The file of the clients' keys names none, beyond loopback."""
+def open_to_everybody(config: Path, listen: str) -> ConfigProblems:
+    """There is no client key, beyond loopback."""
+    why = "everybody who reaches this address could spend: it is not loopback, and there are no client keys"
+    mend = "hand one out with `gpuwarden keys add`, or listen on 127.0.0.1"
     return ConfigProblems(
-        [_problem(path, "names no client key, and the address is not loopback", "add one, or listen on 127.0.0.1")]
+        [Problem(file=str(config), line=None, key="gateway.listen", value=f'"{listen}"', why=why, mend=mend)]
     )
 
 
-def key_digests(path: Path) -> frozenset[str]:
-    """The clients' key digests in a file, one a line, each with an optional name behind it; # begins a comment."""
+def key_digests(path: Path) -> dict[str, str]:
+    """The clients' key digests in a file, one a line, each with the name behind it if any; # begins a comment."""
     try:
         content = read_guarded(path, bytes_max=256 * 1024, forbidden_mode=0o022).decode()
     except (OSError, Untrusted) as error:
         raise ConfigProblems([_problem(path, *opening_problem(path, error))]) from error
     except UnicodeDecodeError as error:
         raise ConfigProblems([_problem(path, "not UTF-8", "save it as UTF-8")]) from error
-    digests: set[str] = set()
+    digests: dict[str, str] = {}
     for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         if (match := _DIGEST_LINE.fullmatch(line.strip())) is None:
             why, mend = "not a digest", 'write "sha256:" and 64 hexadecimal digits'
             raise ConfigProblems([_problem(path, why, mend, line=number)])
-        digests.add(match[1])
-    return frozenset(digests)
+        digests[match[1]] = (match[2] or "").strip()
+    return digests
 
 
 def _credential(name: str, directory: str | None) -> Path:

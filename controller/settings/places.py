@@ -13,6 +13,8 @@ from typing import Final
 from controller.settings.problems import ConfigProblems, Problem
 
 ETC: Final = Path("/etc/gpuwarden")
+GATEWAYS: Final = Path("/var/lib/gpuwarden-gateway")
+"""The folder of the gateway's user, which the daemon's cannot read."""
 SOCKET_BYTES_MAX: Final = 107
 """Longest path that a Unix socket can be bound to."""
 
@@ -22,6 +24,8 @@ class Places:
     state: Path
     logs: Path
     runtime: Path
+    gateways: Path
+    """What gateways read and keep: clients' keys, and what they spent."""
     beside: str = ""
     """What the names of store and evidence have more where the usual ones may not be used."""
 
@@ -36,6 +40,14 @@ class Places:
     @property
     def evidence(self) -> Path:
         return self.logs / f"evidence{self.beside}.jsonl"
+
+    @property
+    def clients(self) -> Path:
+        return self.gateways / "clients.json"
+
+    @property
+    def spent(self) -> Path:
+        return self.gateways / "spent.json"
 
     @property
     def api_socket(self) -> Path:
@@ -72,21 +84,25 @@ def places(state_dir: str | None, config: Path, environment: Mapping[str, str]) 
     folder = config.absolute().parent
     if state_dir is not None:
         state = folder / Path(state_dir).expanduser()
-        found = Places(state=state, logs=state, runtime=state)
+        found = Places(state=state, logs=state, runtime=state, gateways=state)
     elif "STATE_DIRECTORY" in environment:
         state = _first(environment["STATE_DIRECTORY"])
         found = Places(
             state=state,
             logs=_first(environment.get("LOGS_DIRECTORY", str(state))),
             runtime=_first(environment.get("RUNTIME_DIRECTORY", str(state))),
+            gateways=GATEWAYS if folder == ETC else state,
         )
     elif folder == ETC:
         found = Places(
-            state=Path("/var/lib/gpuwarden"), logs=Path("/var/log/gpuwarden"), runtime=Path("/run/gpuwarden")
+            state=Path("/var/lib/gpuwarden"),
+            logs=Path("/var/log/gpuwarden"),
+            runtime=Path("/run/gpuwarden"),
+            gateways=GATEWAYS,
         )
     else:
         state = folder / "state"
-        found = Places(state=state, logs=state, runtime=state)
+        found = Places(state=state, logs=state, runtime=state, gateways=state)
     _require_bindable(found, config)
     return found
 

@@ -65,7 +65,7 @@ class GatewaySection(BaseModel):
         tuple[str, ...],
         words(r"sha256:[0-9a-f]{64}", 'write each key as "sha256:" and its digest in hexadecimal', least=0, most=1024),
     ] = ()
-    """Digests of the clients' keys. None at all: whoever reaches the address is served."""
+    """Digests of clients' keys that may do everything. None at all, nor handed out: whoever reaches it is served."""
     keys_file: FilePath | None = None
     """The same, one a line, in a file of its own."""
     queue: Annotated[int, whole(1, 4096)] = 64

@@ -61,15 +61,18 @@ def read(path: Path) -> Source:
         raise ConfigProblems([_syntax(str(path), text, str(error))]) from error
 
 
-def read_guarded(path: Path, *, bytes_max: int, forbidden_mode: int) -> bytes:
-    """The bytes of a file that nobody else could have swapped or read. Raises OSError or Untrusted."""
+def read_guarded(path: Path, *, bytes_max: int, forbidden_mode: int, also_owner: int | None = None) -> bytes:
+    """The bytes of a file that nobody else could have swapped or read. Raises OSError or Untrusted.
+
+    `also_owner` may own it beside us and root: whoever owns the folder could have put any file there.
+    """
     # Opened once and judged by the descriptor; non-blocking, so that a fifo cannot hang the start.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(descriptor, "rb") as opened:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise Untrusted(why="not a regular file", mend="give a plain file")
-        if found.st_uid not in (0, os.geteuid()):
+        if found.st_uid not in (0, os.geteuid(), also_owner):
             raise Untrusted(why="owned by another user", mend=f"chown it to uid {os.geteuid()} or root")
         if found.st_mode & forbidden_mode:
             mode = stat.S_IMODE(found.st_mode)

@@ -212,13 +212,6 @@ def _strangers(runpod: RunpodSection | None, model: ModelSection) -> Iterator[Co
 def _gateway(section: GatewaySection) -> Iterator[Contradiction]:
     if not 1 <= int(section.listen.rpartition(":")[2]) <= 65535:
         yield Contradiction(key="listen", value=section.listen, why="no such port", mend="write a port from 1 to 65535")
-    if not is_loopback(section.listen) and not section.keys and section.keys_file is None:
-        yield Contradiction(
-            key="listen",
-            value=section.listen,
-            why="everybody who reaches this address could spend: it is not loopback, and there are no client keys",
-            mend="add keys or keys_file, or listen on 127.0.0.1",
-        )
 
 
 def is_loopback(address: str) -> bool:

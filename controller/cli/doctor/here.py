@@ -65,7 +65,8 @@ def model_keys(settings: Settings) -> Iterator[Finding]:
             unseen.append(alias)
         else:
             problems += found
-    problems += _had(settings.client_key_digests)[1]
+    if not settings.handed_keys_hidden:
+        problems += _had(settings.client_keys)[1]
     yield from (_key_at_fault("model-keys", problem) for problem in problems)
     if not problems:
         more = f"; systemd credentials, not there outside their service: {', '.join(unseen)}" if unseen else ""
