@@ -11,13 +11,14 @@ PYTHON ?= $(shell /usr/bin/python3 -c '$(WHOLE)' 2>/dev/null && echo /usr/bin/py
 VENV := .venv
 BIN := $(VENV)/bin
 OUTSIDE := $(VENV)/outside
+LITELLM := $(VENV)/litellm
 ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE  # every child that a test starts would compile the whole package anew
 
 APT_LINE := sudo apt install python3 python3-venv
 
-.PHONY: help demo test check simulate crash-points mutants bench outside lock clean
+.PHONY: help demo test check simulate crash-points mutants bench bench-gateway outside lock clean
 
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,9 @@ mutants: $(VENV)/.stamp-dev ## which slips would no test notice? `make mutants A
 bench: $(VENV)/.stamp-dev ## the measured targets
 	$(BIN)/python -m benchmarks $(ARGS)
 
+bench-gateway: $(VENV)/.stamp-dev $(LITELLM)/.stamp ## the gateway beside nginx (which has to be installed) and LiteLLM's proxy
+	$(BIN)/python -m benchmarks.beside $(ARGS)
+
 outside: $(OUTSIDE)/.stamp ## programs of others that tests point at the emulator, in a place of their own
 
 lock: $(VENV)/.stamp-dev ## renew requirements/*.txt, hashed, from pyproject.toml (dev first: the others take its versions)
@@ -61,6 +65,7 @@ lock: $(VENV)/.stamp-dev ## renew requirements/*.txt, hashed, from pyproject.tom
 	$(call compile,demo,pyproject.toml --extra demo --extra build -c requirements/dev.txt)
 	$(call compile,run,pyproject.toml -c requirements/dev.txt)
 	$(call compile,outside,requirements/outside.in)
+	$(call compile,litellm,requirements/litellm.in)
 
 define compile
 $(BIN)/uv pip compile $(2) --universal --generate-hashes --python-version 3.11 --no-header \
@@ -103,6 +108,14 @@ define install-outside
     '--no-fund', '--loglevel=error'], check=True, cwd='$(OUTSIDE)/npm')"; \
   cat $(OUTSIDE_FILES) > $(OUTSIDE)/.installed; }
 endef
+
+# Some 120 packages, for one comparison: nothing else waits for them.
+$(LITELLM)/.stamp: requirements/litellm.txt | $(VENV)/.stamp-venv
+	@echo "installing requirements/litellm.txt into $(LITELLM) ..."
+	@rm -rf $(LITELLM)
+	@$(BIN)/python -m venv $(LITELLM)
+	@$(LITELLM)/bin/python -m pip install --quiet --require-hashes -r requirements/litellm.txt
+	@touch $@
 
 $(VENV)/.stamp-dev: requirements/dev.txt pyproject.toml | $(VENV)/.stamp-venv
 	@$(call install,dev)

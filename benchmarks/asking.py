@@ -7,7 +7,8 @@ itself is the same for both sides of a comparison.
 import asyncio
 import re
 import time
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Final, TypeVar, cast
 
 import anyio
 
@@ -16,6 +17,8 @@ END: Final = b"\r\n0\r\n\r\n"
 EVENT: Final = b"data: "
 REST: Final = len(END) + len(EVENT)
 CONNECT_TRIES: Final = 100
+
+P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class Asker(asyncio.Protocol):
@@ -90,10 +93,15 @@ class Asker(asyncio.Protocol):
 
 async def connected(port: int) -> Asker:
     """A connection; a server that is only about to listen gets some seconds."""
+    return await connected_as(Asker, port)
+
+
+async def connected_as(kind: Callable[[], P], port: int) -> P:
+    """The same, with a protocol of that kind."""
     loop = asyncio.get_running_loop()
     for _ in range(CONNECT_TRIES):
         try:
-            return (await loop.create_connection(Asker, "127.0.0.1", port))[1]
+            return (await loop.create_connection(kind, "127.0.0.1", port))[1]
         except ConnectionError:
             await anyio.sleep(0.05)
     raise ConnectionError(f"nothing listens on port {port}")

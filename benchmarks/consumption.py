@@ -19,6 +19,19 @@ def cpu_seconds(process_id: int) -> float:
     return max(fine / 1e9, _ticks(process_id) / os.sysconf("SC_CLK_TCK"))
 
 
+def family(process_id: int) -> list[int]:
+    """The process and all that it started, and those that they did."""
+    found = [process_id]
+    for task in Path(f"/proc/{process_id}/task").iterdir():
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:  # that thread ended
+            continue
+        for child in children:
+            found += family(int(child))
+    return found
+
+
 def _ticks(process_id: int) -> int:
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])

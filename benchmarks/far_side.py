@@ -1,8 +1,9 @@
 """What stands behind the gateway while it is measured?
 
-A process of its own with a model server that answers at once, or streams at a fixed rhythm, and a daemon that only
-says where that server is. Both are as cheap as they can be, so that what is measured is the gateway. It ends when its
-standard input does: whoever started it is gone then.
+A process of its own with a model server that answers at once, or streams at a rhythm, and a daemon that only says where
+that server is. How many events and how many milliseconds apart is up to the question, in two members that mean
+something else to others and are passed on by them: `max_tokens` and `seed`. Both are as cheap as they can be, so that
+what is measured is the gateway. It ends when its standard input does: whoever started it is gone then.
 """
 
 import argparse
@@ -26,6 +27,7 @@ EVENTS: Final = 120
 RHYTHM_S: Final = 0.05
 LENGTH: Final = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
 STREAMED: Final = re.compile(rb'"stream":\s*true')
+ASKED: Final = {name: re.compile(rb'"%s":\s*(\d+)' % name) for name in (b"max_tokens", b"seed")}
 
 
 def _whole_answer() -> bytes:
@@ -67,6 +69,7 @@ class ModelServer(asyncio.Protocol):
         self._received = b""
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._rhythm_s = RHYTHM_S
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's own is not registered as one
@@ -86,7 +89,9 @@ class ModelServer(asyncio.Protocol):
         self._received = rest[size:]
         if STREAMED.search(rest, 0, size):
             self._transport.write(HEAD)
-            self._step(EVENTS - 2, self._loop.time())
+            events, rhythm_ms = (_asked(name, rest[:size]) for name in ASKED)
+            self._rhythm_s = RHYTHM_S if rhythm_ms is None else rhythm_ms / 1000
+            self._step((events or EVENTS) - 2, self._loop.time())
         else:
             self._transport.write(WHOLE)
 
@@ -95,7 +100,12 @@ class ModelServer(asyncio.Protocol):
             return
         self._transport.write(WORD if left else LAST)
         if left:
-            self._timer = self._loop.call_at(at + RHYTHM_S, self._step, left - 1, at + RHYTHM_S)
+            self._timer = self._loop.call_at(at + self._rhythm_s, self._step, left - 1, at + self._rhythm_s)
+
+
+def _asked(name: bytes, body: bytes) -> int | None:
+    found = ASKED[name].search(body)
+    return None if found is None else int(found[1])
 
 
 def daemon_for(port: int) -> FakeDaemon:

@@ -74,7 +74,7 @@ class Place:
 
 async def measure(rows: list[Row]) -> None:
     with tempfile.TemporaryDirectory(prefix="gpuwarden-bench-") as folder:
-        async with _place(Path(folder)) as place:
+        async with standing(Path(folder)) as place:
             rows.append(await _added(place))
             rows.append(await _per_request(place))
             for streams in STREAMS:
@@ -84,7 +84,7 @@ async def measure(rows: list[Row]) -> None:
 
 
 @asynccontextmanager
-async def _place(folder: Path) -> AsyncIterator[Place]:
+async def standing(folder: Path) -> AsyncIterator[Place]:
     port = free_port()
     config = _write(folder, port)
     async with started() as running:
@@ -113,20 +113,20 @@ def _write(folder: Path, port: int) -> Path:
     return config
 
 
-def _question(*, stream: bool = False) -> bytes:
+def question(*, stream: bool = False, **more: int) -> bytes:
     messages = [{"role": "system", "content": "Be brief. " * 20}, {"role": "user", "content": "hello " * 60}]
-    return post(PATH, json.dumps({"model": ALIAS, "messages": messages, "stream": stream}).encode(), key=KEY)
+    return post(PATH, json.dumps({"model": ALIAS, "messages": messages, "stream": stream, **more}).encode(), key=KEY)
 
 
 async def _added(place: Place) -> Row:
     ways = {"direct": place.direct, "relay": place.relay, "gateway": place.gateway}
     askers = {name: await connected(way.port) for name, way in ways.items()}
     times = {name: list[float]() for name in ways}
-    question, added = _question(), list[float]()
+    asked, added = question(), list[float]()
     for asker in askers.values():
-        await _times(asker, question, WARM_REQUESTS)
+        await _times(asker, asked, WARM_REQUESTS)
     for _ in range(ROUNDS):
-        turn = {name: await _times(asker, question, ROUND_REQUESTS) for name, asker in askers.items()}
+        turn = {name: await _times(asker, asked, ROUND_REQUESTS) for name, asker in askers.items()}
         added.append((p50(turn["gateway"]) - p50(turn["direct"])) * 1000)
         for name in ways:
             times[name] += turn[name]
@@ -147,12 +147,12 @@ async def _times(asker: Asker, question: bytes, count: int) -> list[float]:
 
 
 async def _per_request(place: Place) -> Row:
-    question, times = _question(), list[float]()
+    asked, times = question(), list[float]()
 
     async def keep_asking(asker: Asker) -> None:
         ends = time.perf_counter() + LOADED_S
         while time.perf_counter() < ends:
-            times.append(await asker.ask(question))
+            times.append(await asker.ask(asked))
 
     relay, _ = await _used(place.relay, CONNECTIONS, keep_asking)
     relay_micros = relay / len(times) * 1e6
@@ -168,10 +168,10 @@ async def _per_request(place: Place) -> Row:
 
 
 async def _per_event(place: Place, streams: int) -> Row:
-    question = _question(stream=True)
+    asked = question(stream=True)
 
     async def follow(asker: Asker) -> None:
-        await asker.ask(question)
+        await asker.ask(asked)
 
     events = streams * EVENTS
     used, wall = await _used(place.gateway, streams, follow, seen=events)
