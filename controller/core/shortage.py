@@ -3,11 +3,17 @@
 What the provider says is in stock is a hint of a moment: it only ever leaves out an offer of which it says that none is
 left, for a minute at most, and it changes no order. Where none is said to be left of anything, everything is asked for
 all the same, as the word of a catalog is no refusal (RP-17, PF-1). A refusal after it said yes is normal.
+
+A type that the catalog does not have at all is left out while the model has another: whoever asks for it is told that
+the order is wrong, and that ends the start of every type.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from controller.core.unlisted import Unlisted
 
 BELIEVED_FOR: Final = timedelta(seconds=60)
 
@@ -21,6 +27,22 @@ class Shortage:
 
     def believed(self, *, now: datetime) -> bool:
         return now <= self.at + BELIEVED_FOR
+
+
+def left_out(
+    offer: str,
+    among: tuple[str, ...],
+    shortage: Shortage | None,
+    *,
+    unlisted: Collection[Unlisted] = (),
+    now: datetime,
+) -> bool:
+    """Is it passed over, since of another one of those there may be some?"""
+    unknown = {each for found in unlisted for each in found.offers}
+    listed = tuple(each for each in among if each not in unknown) or among
+    if offer not in listed:
+        return True
+    return bool(worth_asking(listed, shortage, now=now)) and none_left(offer, shortage, now=now)
 
 
 def none_left(offer: str, shortage: Shortage | None, *, now: datetime) -> bool:

@@ -19,7 +19,8 @@ from controller.core.machine_log import Logged
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime
-from controller.core.shortage import Shortage
+from controller.core.shortage import Shortage, left_out
+from controller.core.unlisted import Unlisted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,8 @@ class View:
     """What the looks at each machine's log came to."""
     usd_per_hour: Mapping[str, Decimal] = field(default_factory=dict)
     """Price of one card by offer, as far as known."""
+    unlisted: Mapping[str, tuple[Unlisted, ...]] | None = None
+    """By model, the types that it names and the catalog did not have when it was read last; `None`: not read yet."""
     costs: Mapping[ResourceKey, Costs] = field(default_factory=dict)
     """What each of our resources was lately said to bill."""
     shortages: Mapping[str, Shortage] = field(default_factory=dict)
@@ -77,6 +80,11 @@ class View:
         """Was a listing begun then judged, so that trust in the account says something about it (RP-43)? Without one
         there is nothing to vouch for."""
         return began_at is None or (self.judged is not None and began_at <= self.judged)
+
+    def left_out(self, offer: str, among: tuple[str, ...], *, model: str, now: datetime) -> bool:
+        """Is it passed over at a start of this model, as another one of those is more worth asking for?"""
+        shortage, unlisted = self.shortages.get(model), (self.unlisted or {}).get(model, ())
+        return left_out(offer, among, shortage, unlisted=unlisted, now=now)
 
     def resource(self, key: ResourceKey) -> SeenResource | None:
         """How the latest listing showed it, complete or not."""

@@ -14,6 +14,7 @@ from controller.core.billing import Bill
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing, Read, Unreadable
 from controller.core.machine_log import Log
+from controller.core.unlisted import Unlisted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,8 @@ class Prices:
     usd_per_hour: Mapping[str, Decimal]
     observed_at: datetime
     problem: str | None = None
+    unlisted: Mapping[str, tuple[Unlisted, ...]] | None = None
+    """By model, the types that it names and the catalog does not have; `None`: the catalog does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""What keeps us from seeing what is there, whose it is, or what time it is, and is it told?
+"""What keeps us from seeing what is there, whose it is, what time it is or what there is to rent, and is it told?
 
 While no listing is complete nothing is created and no absence is proven, for as long as the provider asks us to wait,
 be it a day: stops go on, and an alarm says since when we see nothing. Where nothing that is named like ours shows
 tags (OU-2), a machine without a record is nobody's as far as anybody can tell, and is not swept. A provider whose date
-is not ours is told too.
+is not ours is told too, and so is a type of card that a model names and the provider's catalog does not have.
 """
 
 from datetime import datetime, timedelta
@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from controller.core.deployment import SeenResource
 from controller.core.policy import HostingPolicy
 from controller.core.timekeeping import AGREED
+from controller.core.unlisted import ALARM as UNLISTED
+from controller.core.unlisted import in_words
 from controller.core.view import View
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -26,7 +28,7 @@ class Lookout:
 
     name = "lookout"
     period = timedelta(seconds=60)
-    looks_at = Looks.of(book=("alarms",), view=("listing", "completed", "failing_since"))
+    looks_at = Looks.of(book=("alarms",), view=("listing", "completed", "failing_since", "unlisted"))
 
     def __init__(self, *, store: Store, view: Cell[View], policy: HostingPolicy) -> None:
         self._store = store
@@ -37,6 +39,7 @@ class Lookout:
         until = await self._tell_blindness()
         await self._tell_clock()
         await self._tell_hidden_tags()
+        await self._tell_unlisted()
         return until
 
     async def _tell_blindness(self) -> datetime | None:
@@ -87,6 +90,25 @@ class Lookout:
                 tx.raise_alarm(HIDDEN, subject=self._subject, detail=_hidden(len(named)))
             else:
                 tx.clear_alarm(HIDDEN, subject=self._subject)
+
+        await self._store.write(tell)
+
+    async def _tell_unlisted(self) -> None:
+        """One alarm for each model; with other words where what is missing is another than was told."""
+        found = self._view.value.unlisted
+        if found is None:
+            return
+        due = {model: in_words(model, types) for model, types in found.items()}
+        told = {alarm.subject: alarm.detail for alarm in self._store.book.alarms.values() if alarm.name == UNLISTED}
+        if due == told:
+            return
+
+        def tell(tx: Tx) -> None:
+            for model in sorted(told):
+                if due.get(model) != told[model]:
+                    tx.clear_alarm(UNLISTED, subject=model)
+            for model in sorted(due):
+                tx.raise_alarm(UNLISTED, subject=model, detail=due[model])
 
         await self._store.write(tell)
 

@@ -300,7 +300,8 @@ class Observer:
         self._priced_at = self._clock.now()
         prices = await self._reading.read_prices()
         if prices.problem is None:
-            self._publish(usd_per_hour=dict(prices.usd_per_hour))
+            unlisted = self._view.value.unlisted if prices.unlisted is None else prices.unlisted
+            self._publish(usd_per_hour=dict(prices.usd_per_hour), unlisted=unlisted)
 
     # The bill
 

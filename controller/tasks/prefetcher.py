@@ -19,7 +19,6 @@ from controller.core import start
 from controller.core.deployment import Record
 from controller.core.errors import Code, Refusal
 from controller.core.policy import HostingPolicy, ModelPolicy
-from controller.core.shortage import none_left, worth_asking
 from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
@@ -53,7 +52,7 @@ class Prefetcher:
     period = timedelta(minutes=5)
     looks_at = Looks.of(
         book=("owner", "records", "obligations", "memories", "reservations", "settled", "account", "matching_since"),
-        view=("listing", "completed", "judged", "usd_per_hour", "shortages", "interval"),
+        view=("listing", "completed", "judged", "usd_per_hour", "shortages", "unlisted", "interval"),
     )
 
     def __init__(
@@ -116,7 +115,7 @@ class Prefetcher:
         except (Refusal, Stale) as refused:
             log.info("prefetch_dropped", model=model.alias, place=place, why=str(refused))
             return start.Refuse(code=Code.REFUSED, reason=str(refused), final=False)
-        self._executor.start(planned, model, skip=partial(self._none_left, model, place))
+        self._executor.start(planned, model, skip=partial(self._left_out, model, place))
         return None
 
     async def _declare(self, model: ModelPolicy, place: str) -> Planned:
@@ -130,17 +129,16 @@ class Prefetcher:
             slot=model.slot_for(place),
             ceiling=most,
             holder=self._leave.holder,
-            offer=next((offer for offer in offers if not self._none_left(model, place, offer)), offers[0]),
+            offer=next((offer for offer in offers if not self._left_out(model, place, offer)), offers[0]),
             fills=place,
         )
         name = deployment_id(self._leave.randomness, model.alias)
         return await self._store.write(lambda tx: declaring.declare(tx, name, wanted, policy=self._leave.policy))
 
-    def _none_left(self, model: ModelPolicy, place: str, offer: str) -> bool:
-        """Is it said that there is none of this, and of another one in this place there may be?"""
-        shortage, now = self._view.value.shortages.get(model.alias), self._clock.now()
-        others = worth_asking(model.offers_for(place), shortage, now=now)
-        return bool(others) and none_left(offer, shortage, now=now)
+    def _left_out(self, model: ModelPolicy, place: str, offer: str) -> bool:
+        """Beside the volume in this place."""
+        among = model.offers_for(place)
+        return self._view.value.left_out(offer, among, model=model.alias, now=self._clock.now())
 
     def _surroundings(self) -> start.Surroundings:
         return start.Surroundings(

@@ -24,7 +24,6 @@ from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.provenance import judged, made_by, made_otherwise, moved_to
 from controller.core.readiness import Assessment, assess, cold_start
-from controller.core.shortage import none_left, worth_asking
 from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
@@ -94,6 +93,7 @@ class Reconciler:
             "usd_per_hour",
             "costs",
             "shortages",
+            "unlisted",
             "interval",
         ),
     )
@@ -326,7 +326,7 @@ class Reconciler:
             log.info("start_dropped", model=model.alias, why=str(dropped))
             return None
         self.refusals.pop(told, None)
-        self._executor.start(planned, model, skip=partial(self._none_left, model))
+        self._executor.start(planned, model, skip=partial(self._left_out, model))
         return None
 
     async def _declare(self, model: ModelPolicy, slot: int, replaces: DeploymentId | None) -> deployments.Planned:
@@ -334,7 +334,7 @@ class Reconciler:
         most = ceiling(model, self._view.value.usd_per_hour)
         if most is None:
             raise Stale("no price is known any more")
-        offer = next((offer for offer in model.offers if not self._none_left(model, offer)), model.offers[0])
+        offer = next((offer for offer in model.offers if not self._left_out(model, offer)), model.offers[0])
         holder, policy = self._charter.holder, self._charter.policy
         wanted = declaring.StartOf(model=model, slot=slot, ceiling=most, holder=holder, offer=offer, replaces=replaces)
         name = deployment_id(self._charter.randomness, model.alias)
@@ -382,10 +382,8 @@ class Reconciler:
             await self._store.write(lambda tx: deployments.require_stop(tx, successor, decision.reason))
         return None
 
-    def _none_left(self, model: ModelPolicy, offer: str) -> bool:
-        """Is it said that there is none of this, and of another one there may be?"""
-        shortage, now = self._view.value.shortages.get(model.alias), self._clock.now()
-        return bool(worth_asking(model.offers, shortage, now=now)) and none_left(offer, shortage, now=now)
+    def _left_out(self, model: ModelPolicy, offer: str) -> bool:
+        return self._view.value.left_out(offer, model.offers, model=model.alias, now=self._clock.now())
 
     def _surroundings(self) -> start.Surroundings:
         return start.Surroundings(

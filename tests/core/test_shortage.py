@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from controller.core.shortage import Shortage, none_left, worth_asking
+from controller.core.shortage import Shortage, left_out, none_left, worth_asking
+from controller.core.unlisted import Unlisted
 from tests.core.samples import MS, T0
 
 OFFERS = ("A", "B", "C")
@@ -32,3 +33,25 @@ def test_none_is_believed_for_a_minute_and_not_a_millisecond_longer() -> None:
 
 def test_what_nobody_asked_about_is_worth_asking_for() -> None:
     assert worth_asking(OFFERS, None, now=T0) == OFFERS
+
+
+@pytest.mark.parametrize(
+    ("gone", "unknown", "asked"),
+    [
+        ("", "", "ABC"),
+        ("A", "", "BC"),
+        ("ABC", "", "ABC"),
+        ("", "A", "BC"),
+        ("", "AB", "C"),
+        ("", "ABC", "ABC"),
+        ("A", "B", "C"),
+        ("AC", "B", "AC"),
+        ("A", "ABC", "BC"),
+    ],
+)
+def test_what_the_catalog_does_not_have_is_asked_for_only_where_it_has_nothing_of_the_model(
+    gone: str, unknown: str, asked: str
+) -> None:
+    unlisted = [Unlisted(named=each, offers=frozenset({each}), nearest=()) for each in unknown]
+    left = [each for each in OFFERS if not left_out(each, OFFERS, short(*gone), unlisted=unlisted, now=T0)]
+    assert left == list(asked)

@@ -7,6 +7,8 @@ import pytest
 
 from controller.core.identity import RequestId
 from controller.core.inventory import Listing
+from controller.core.shortage import Shortage
+from controller.core.unlisted import Unlisted
 from controller.core.view import View
 from tests.core.samples import MS, OURS, REQUEST, T0, S, hosting_policy, key, resource
 
@@ -26,6 +28,14 @@ def test_a_complete_listing_is_fresh_for_three_intervals_and_at_most_900_seconds
 
 def test_without_a_complete_listing_nothing_is_fresh() -> None:
     assert not View(listing=replace(LISTING, complete=False)).fresh(hosting_policy(), now=T0)
+
+
+def test_only_what_is_said_of_the_model_itself_leaves_an_offer_out() -> None:
+    slip = Unlisted(named="A", offers=frozenset({"A"}), nearest=())
+    view = View(unlisted={"qwen": (slip,)}, shortages={"qwen": Shortage(offers=frozenset({"B"}), at=T0)})
+    assert [view.left_out(offer, ("A", "B", "C"), model="qwen", now=T0) for offer in "ABC"] == [True, True, False]
+    assert not any(view.left_out(offer, ("A", "B", "C"), model="other", now=T0) for offer in "ABC")
+    assert not View().left_out("A", ("A", "B"), model="qwen", now=T0)
 
 
 def test_a_resource_is_found_by_its_exact_key() -> None:

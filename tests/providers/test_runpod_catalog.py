@@ -1,4 +1,4 @@
-"""Which price a GPU type has, and when it has none; and of which offers none is left."""
+"""Which price a GPU type has, and when it has none; of which offers none is left, and which types there are at all."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.providers.runpod.catalog import clouds_wanted, none_left_in, prices_in
+from controller.core.unlisted import Unlisted
+from controller.providers.runpod.catalog import clouds_wanted, none_left_in, prices_in, types_in, unlisted_in
 from controller.providers.runpod.document import Unreadable
 from controller.providers.runpod.order import Cloud, NetworkVolume
 from tests.support.runpod_samples import GPU, MODEL, raw
@@ -74,3 +75,43 @@ def test_a_type_that_the_catalog_does_not_show_is_not_said_to_be_gone() -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"gpus": null}'])
 def test_stock_in_a_catalog_that_makes_no_sense_is_unreadable(body: bytes) -> None:
     assert isinstance(none_left_in(body, BESIDE.machines()), Unreadable)
+
+
+def test_a_type_without_a_price_is_in_the_catalog_and_what_is_odd_is_not() -> None:
+    entries: list[Any] = [
+        None,
+        {"id": 7},
+        {"id": "A"},
+        {"id": "B" * 64},
+        {"id": "C" * 65},
+        {"id": "D\n"},
+        {"price": {}},
+    ]
+    assert types_in(raw({"gpus": entries})) == {"A", "B" * 64}
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"gpus": null}', b'{"gpus": []}'])
+def test_a_catalog_that_makes_no_sense_has_no_types(body: bytes) -> None:
+    assert types_in(body) == frozenset()
+
+
+TYPES = frozenset({"NVIDIA L40", "NVIDIA L40S", "NVIDIA A40", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 NVL"})
+
+
+@pytest.mark.parametrize(
+    ("named", "nearest"),
+    [
+        ("nvidia l40s", ("NVIDIA L40S", "NVIDIA L40", "NVIDIA A40")),
+        ("L40S", ("NVIDIA L40S",)),
+        ("l40", ("NVIDIA L40", "NVIDIA L40S")),
+        ("0", ("NVIDIA A40", "NVIDIA L40", "NVIDIA L40S")),
+        ("Quite Another Card", ()),
+    ],
+)
+def test_what_a_model_names_and_the_catalog_lacks_is_found_with_what_is_called_like_it(
+    named: str, nearest: tuple[str, ...]
+) -> None:
+    model = replace(BESIDE, gpus=("NVIDIA A40", named))
+    found = unlisted_in(TYPES, [model, replace(MODEL, alias="other", gpus=("NVIDIA L40",))])
+    offers = frozenset({named, f"{named} @ EU-RO-1"})
+    assert found == {MODEL.alias: (Unlisted(named=named, offers=offers, nearest=nearest),)}

@@ -11,6 +11,7 @@ import pytest
 
 from controller.core.identity import Scope as AccountScope
 from controller.core.inventory import Listing, NotFound, Present, Unreadable
+from controller.core.unlisted import Unlisted
 from controller.providers.runpod.account import Account, open_api
 from controller.providers.runpod.adapter import RunpodReading
 from controller.providers.runpod.order import NetworkVolume
@@ -216,6 +217,16 @@ async def test_prices_are_read_from_the_catalog() -> None:
     catalog = {"gpus": [{"id": "NVIDIA L40S", "price": {"secure": 0.86, "community": 0.69}}]}
     prices = await Scripted(answer(200, catalog)).reading.read_prices()
     assert {gpu: str(price) for gpu, price in prices.usd_per_hour.items()} == {"NVIDIA L40S": "0.86"}
+
+
+async def test_the_catalog_tells_which_types_of_a_model_it_does_not_have() -> None:
+    other = {"id": "NVIDIA L40", "price": None}
+    prices = await Scripted(answer(200, {"gpus": [other]}), model=replace(MODEL, gpus=(GPU,))).reading.read_prices()
+    assert prices.unlisted == {MODEL.alias: (Unlisted(named=GPU, offers=frozenset({GPU}), nearest=("NVIDIA L40",)),)}
+
+
+async def test_a_catalog_without_any_type_says_nothing_about_one() -> None:
+    assert (await Scripted(answer(200, {"gpus": []})).reading.read_prices()).unlisted is None
 
 
 async def test_an_offer_beside_a_volume_costs_what_its_card_does_and_one_without_a_price_is_left_out() -> None:

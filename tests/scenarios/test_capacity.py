@@ -45,6 +45,29 @@ def test_types_are_tried_in_their_order_one_by_one_until_one_is_to_be_had() -> N
     scenario(play, stock={L40S: 0, A6000: "NONE"})
 
 
+def test_a_type_that_the_catalog_does_not_have_is_told_and_the_others_are_had() -> None:
+    async def play(world: World) -> None:
+        config = world.configure("m1")
+        mended = config.read_text()
+        config.write_text(mended.replace(f'"{L40S}"', '"NVIDIA L40s"').replace("max_usd_per_hour = 2", ""))
+        async with world.box() as box:
+            await world.at(1)  # nobody asked for anything
+            (told,) = (await box.operators.get("/v1/status"))["alarms"]
+            assert (told["name"], told["subject"]) == ("gpu-unknown", "m1")
+            assert told["detail"].startswith("models.m1.gpus: ")
+            assert f'no "NVIDIA L40s" (did you mean "{L40S}"' in told["detail"]
+            lines = (await box.operators.get("/v1/models/m1/explain"))["lines"]
+            assert told["detail"] in {line["text"] for line in lines}
+            assert (await box.chat(world)).status == 200
+            assert [pod["gpu"]["id"] for pod in world.pods()] == [A40]
+        config.write_text(mended)
+        async with world.box() as box:
+            await world.until(lambda: bool(world.events("alarm.cleared")), within=5)
+            assert (await box.operators.get("/v1/status"))["alarms"] == []
+
+    scenario(play)
+
+
 def test_a_machine_that_costs_more_than_allowed_is_stopped_with_the_reason() -> None:
     async def play(world: World) -> None:
         world.configure("m1")

@@ -8,6 +8,7 @@ import pytest
 
 from controller.core.evidence import StopReason
 from controller.core.identity import RequestId, Tags
+from controller.core.unlisted import Unlisted
 from controller.core.view import View
 from controller.providers.fake.adapter import Looked
 from controller.tasks.lookout import Lookout
@@ -127,3 +128,42 @@ async def test_one_that_shows_its_tags_shows_that_tags_are_shown(bench: Bench) -
     task = lookout(bench)
     await looked(bench, task)
     assert bench.alarms("tags-hidden") == []
+
+
+async def listed(bench: Bench, task: Lookout, **missing: tuple[Unlisted, ...]) -> None:
+    bench.view.publish(replace(bench.view.value, unlisted=missing))
+    await task.run_pass()
+
+
+SLIP = Unlisted(named="L40Z", offers=frozenset({"L40Z"}), nearest=("L40S", "L40"))
+TOLD = 'models.qwen.gpus: the provider\'s catalog has no "L40Z" (did you mean "L40S" or "L40"?)'
+
+
+@on_bench
+async def test_a_type_that_the_catalog_lacks_is_told_once_for_its_model_until_there_is_one(bench: Bench) -> None:
+    task = lookout(bench)
+    for _ in range(2):
+        await listed(bench, task, qwen=(SLIP,), other=(SLIP,))
+    assert bench.alarms("gpu-unknown") == ["other", "qwen"]
+    assert bench.store.book.alarms["gpu-unknown", "qwen"].detail == TOLD
+    await listed(bench, task, other=(SLIP,))
+    assert bench.alarms("gpu-unknown") == ["other"]
+    assert len(await bench.events("alarm.raised")) == 2
+
+
+@on_bench
+async def test_another_type_that_the_catalog_lacks_is_told_in_place_of_the_former(bench: Bench) -> None:
+    task = lookout(bench)
+    await listed(bench, task, qwen=(SLIP,))
+    await listed(bench, task, qwen=(replace(SLIP, named="L41"),))
+    assert '"L41"' in bench.store.book.alarms["gpu-unknown", "qwen"].detail
+
+
+@on_bench
+async def test_while_no_catalog_was_read_nothing_is_told_of_types_and_nothing_taken_back(bench: Bench) -> None:
+    await listed(bench, lookout(bench), qwen=(SLIP,))
+    await bench.restart()
+    await lookout(bench).run_pass()
+    assert bench.alarms("gpu-unknown") == ["qwen"]
+    await listed(bench, lookout(bench))
+    assert bench.alarms("gpu-unknown") == []

@@ -16,6 +16,7 @@ from controller.core.inventory import Present
 from controller.core.readiness import Verdict
 from controller.core.runtime import Scrape
 from controller.core.shortage import Shortage
+from controller.core.unlisted import Unlisted
 from controller.providers.fake.adapter import Looked
 from controller.providers.reading import Prices, Stock
 from controller.store import deployments
@@ -242,6 +243,18 @@ async def test_prices_that_cannot_be_read_leave_the_known_ones(bench: Bench) -> 
     await bench.look()
     await bench.observer(reading=Failing(bench.provider)).run_pass()
     assert bench.view.value.usd_per_hour == {"L40S": Decimal(1)}
+
+
+@on_bench
+async def test_a_catalog_that_does_not_tell_its_types_leaves_what_is_known_of_them(bench: Bench) -> None:
+    bench.provider.unlisted = {"qwen": (Unlisted(named="L40Z", offers=frozenset({"L40Z"}), nearest=("L40S",)),)}
+    await bench.look()
+    known, bench.provider.unlisted = bench.provider.unlisted, None
+    await bench.look()
+    assert bench.view.value.unlisted == known
+    bench.provider.unlisted = {}
+    await bench.look()
+    assert bench.view.value.unlisted == {}
 
 
 # Stock

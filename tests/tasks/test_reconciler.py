@@ -10,6 +10,7 @@ import pytest
 from controller.core.errors import Code
 from controller.core.evidence import StopReason
 from controller.core.shortage import Shortage
+from controller.core.unlisted import Unlisted
 from controller.providers.fake.adapter import Looked, Made
 from controller.store import holds
 from controller.store.transaction import Tx
@@ -178,6 +179,15 @@ async def test_what_is_said_to_be_sold_out_is_skipped_unless_that_is_everything(
     said_gone(bench, *gone)
     await asked(bench, task)
     assert offered(bench) == asked_for
+
+
+@on_bench
+async def test_a_type_that_the_catalog_does_not_have_stops_no_other_from_being_asked_for(bench: Bench) -> None:
+    task = await reconciler(bench)
+    slip = Unlisted(named="L40S", offers=frozenset({"L40S"}), nearest=())
+    bench.view.publish(replace(bench.view.value, unlisted={"qwen": (slip,)}))
+    await asked(bench, task)
+    assert offered(bench) == ["A40"]
 
 
 @on_bench

@@ -19,6 +19,7 @@ from controller.core.deployment import ProviderState, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
 from controller.core.machine_log import Log, LogLine
+from controller.core.unlisted import Unlisted
 from controller.providers.reading import Prices, Stock
 from controller.providers.writing import (
     CreateAccepted,
@@ -111,6 +112,8 @@ class FakeProvider:
         self.list_lag = list_lag
         """How long a new resource is missing from listings, and an ended one still in them."""
         self.prices: dict[str, Decimal] = {}
+        self.unlisted: dict[str, tuple[Unlisted, ...]] | None = None
+        """By model, what the catalog does not have; as it is, it does not tell."""
         self.sold_out: set[str] = set()
         self.logs: dict[ResourceKey, list[LogLine]] = {}
         """What machines wrote; that of any other cannot be read."""
@@ -238,7 +241,7 @@ class FakeProvider:
 
     async def read_prices(self) -> Prices:
         self.calls["prices"] += 1
-        return Prices(usd_per_hour=dict(self.prices), observed_at=self._clock.now())
+        return Prices(usd_per_hour=dict(self.prices), observed_at=self._clock.now(), unlisted=self.unlisted)
 
     async def read_bill(self, since: datetime) -> Bill:
         self.calls["bill"] += 1

@@ -15,12 +15,20 @@ from controller.core.billing import Bill
 from controller.core.identity import ResourceKey, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
 from controller.core.machine_log import Log
+from controller.core.unlisted import Unlisted
 from controller.providers.errors import BadOrder, HeldBack, ProviderError
 from controller.providers.reading import Prices, Stock
 from controller.providers.runpod import document, queue, wire
 from controller.providers.runpod.account import Account
 from controller.providers.runpod.billing import read_bill
-from controller.providers.runpod.catalog import CATALOG_PATH, clouds_wanted, prices_in, read_none_left
+from controller.providers.runpod.catalog import (
+    CATALOG_PATH,
+    clouds_wanted,
+    prices_in,
+    read_none_left,
+    types_in,
+    unlisted_in,
+)
 from controller.providers.runpod.listing import ListingReader
 from controller.providers.runpod.log_stream import read_log
 from controller.providers.runpod.order import (
@@ -107,13 +115,22 @@ class RunpodReading:
                 prices = prices_in(answer.body, wanted=self._wanted)
                 if not isinstance(prices, document.Unreadable):
                     offered = {offer: prices[gpu] for offer, gpu in self._cards.items() if gpu in prices}
-                    return Prices(usd_per_hour=prices | offered, observed_at=self._clock.now())
+                    return Prices(
+                        usd_per_hour=prices | offered,
+                        observed_at=self._clock.now(),
+                        unlisted=self._unlisted(answer.body),
+                    )
                 problem = prices.what
             else:
                 problem = self._account.words(answer)
         except (ProviderError, TransportError) as error:
             problem = str(error)
         return Prices(usd_per_hour={}, observed_at=self._clock.now(), problem=problem)
+
+    def _unlisted(self, body: bytes) -> Mapping[str, tuple[Unlisted, ...]] | None:
+        """A catalog without any type is no word about one."""
+        types = types_in(body)
+        return unlisted_in(types, self._models.values()) if types else None
 
     async def read_log(self, key: ResourceKey) -> Log | Unreadable:
         return await read_log(self._account, resource_path(key))

@@ -1,15 +1,17 @@
-"""What does a card of each type cost now, and of what is none left?
+"""What does a card of each type cost now, of what is none left, and which types are there at all?
 
 From the public catalog, for one card an hour. A price that is missing, zero or odd is left out: without a known price
 nothing is created. Where models that want different clouds share a type, the dearer price stands, since ceilings
 follow from it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from controller.core.unlisted import Unlisted
 from controller.providers.errors import ProviderError
 from controller.providers.runpod.account import Account
 from controller.providers.runpod.document import Unreadable, document
@@ -20,6 +22,11 @@ from controller.transport import TransportError
 
 CATALOG_PATH: Final = "/catalog/gpus"
 NONE: Final = "NONE"
+TYPE_LENGTH_MAX: Final = 64
+"""So long may the name of a type be that a model declares; what is longer, or cannot be printed, is no type."""
+NEAREST_MOST: Final = 3
+NEAREST_LEAST: Final = 0.6
+"""So much alike are two names of which one may be meant for the other; every type's begins with its maker's name."""
 
 
 def clouds_wanted(models: Iterable[RunpodModel]) -> dict[str, frozenset[Cloud]]:
@@ -42,6 +49,36 @@ def prices_in(body: bytes, *, wanted: Mapping[str, frozenset[Cloud]]) -> dict[st
         if isinstance(gpu, str) and (price := _dearest(entry, wanted.get(gpu, frozenset({Cloud.SECURE})))):
             prices[gpu] = price
     return prices
+
+
+def types_in(body: bytes) -> frozenset[str]:
+    """Every type that the catalog has, with a price or without one. Empty: it says nothing that can be relied on."""
+    catalog = document(body)
+    entries = catalog.get("gpus") if isinstance(catalog, dict) else None
+    named = _by_id(entries) if isinstance(entries, list) else {}
+    return frozenset(gpu for gpu in named if len(gpu) <= TYPE_LENGTH_MAX and gpu.isprintable())
+
+
+def unlisted_in(types: frozenset[str], models: Iterable[RunpodModel]) -> dict[str, tuple[Unlisted, ...]]:
+    """By model, what it names and the catalog does not have."""
+    found = {model.alias: tuple(_unlisted(model, types)) for model in models}
+    return {alias: missing for alias, missing in found.items() if missing}
+
+
+def _unlisted(model: RunpodModel, types: frozenset[str]) -> Iterator[Unlisted]:
+    machines = model.machines()
+    for gpu in model.gpus:
+        if gpu not in types:
+            offers = frozenset(offer for offer, machine in machines.items() if machine.gpu == gpu)
+            yield Unlisted(named=gpu, offers=offers, nearest=_nearest(gpu, types))
+
+
+def _nearest(gpu: str, types: frozenset[str]) -> tuple[str, ...]:
+    """Whatever the case of their letters; first what has all of that name in its own, as people leave out the maker."""
+    folded, meant = {known.casefold(): known for known in sorted(types)}, gpu.casefold()
+    longer = sorted((name for name in folded if meant in name), key=len)
+    alike = difflib.get_close_matches(meant, folded, n=NEAREST_MOST, cutoff=NEAREST_LEAST)
+    return tuple(folded[name] for name in dict.fromkeys(longer + alike))[:NEAREST_MOST]
 
 
 def stock_path(*, cloud: Cloud, cards: int) -> str:
