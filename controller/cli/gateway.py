@@ -52,6 +52,7 @@ def gateway_config(settings: Settings) -> GatewayConfig:
         models={alias: _server_key(settings, alias) for alias in settings.models},
         declared=declared(settings),
         read_clients=_clients(settings),
+        access_log=log.line_writer() if section.access_log else None,
         body_limit=section.body_limit_mib * _MIB,
         lease_interval=settings.written.policy.stream_lease_renewal,
     )

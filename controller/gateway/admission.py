@@ -45,6 +45,8 @@ class Demand:
     """As the client prefers; None if it said nothing."""
     kind: bytes
     accept: bytes
+    size: int
+    """Bytes of its body as it came."""
 
 
 async def admit(
@@ -72,6 +74,7 @@ async def admit(
         patience=preferred_wait(headers.get(b"prefer", b"")),
         kind=headers.get(b"content-type", b"application/json"),
         accept=headers.get(b"accept", b"*/*"),
+        size=len(body),
     )
 
 

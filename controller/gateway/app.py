@@ -6,6 +6,7 @@ leases, `drain` ends what is open when the gateway stops.
 """
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -19,10 +20,13 @@ from controller.clock import Clock
 from controller.core.errors import Code
 from controller.gateway.admission import ClientGone, Receive, Scope, admit
 from controller.gateway.clients import Client, Clients
+from controller.gateway.closing import GONE, STOPPED, Closing
 from controller.gateway.config import GatewayConfig, Job
 from controller.gateway.contact import Contact
 from controller.gateway.doubts import Doubts
 from controller.gateway.exchange import Desk, Exchange
+from controller.gateway.exposition import Moment, exposition
+from controller.gateway.passage import Passage
 from controller.gateway.placement import Placement
 from controller.gateway.proof import Proofs
 from controller.gateway.proxy import Proxy
@@ -32,7 +36,7 @@ from controller.gateway.reports import Reports
 from controller.gateway.routes import Key, RouteTable, follow
 from controller.gateway.starts import Starts
 from controller.gateway.stream_leases import StreamLeases
-from controller.gateway.tally import Tally, exposition
+from controller.gateway.tally import Tally
 from controller.gateway.upstream import Upstream
 from controller.gateway.waiting import WaitingRooms
 from controller.gateway.wires import BY_PATH, Shape
@@ -63,10 +67,12 @@ class Gateway:
         self._none_live = anyio.Event()
         self._some_live = anyio.Event()
         self.tally = Tally()
+        self._closing = Closing(self.tally, config.access_log)
+        self._requests = 0
         self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=anyio.current_time)
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
-        reports = Reports(name=name, daemon=daemon, start=self._start)
+        reports = self._reports = Reports(name=name, daemon=daemon, start=self._start)
         self.leases = StreamLeases(
             name=name, daemon=daemon, contact=self.contact, clock=clock, on_refusal=self._lease_refused
         )
@@ -91,7 +97,7 @@ class Gateway:
             placement=placement,
             start=self._start,
         )
-        self.proxy = Proxy(seen, reports.tell)
+        self.proxy = Proxy(seen, self._failed)
         self._desk = Desk(placement, self.rooms, self.proxy, self.table)
 
     @property
@@ -123,6 +129,7 @@ class Gateway:
         self.rooms.ring_all()
         await self._until_none_live(self._config.drain_limit.total_seconds())
         for exchange in list(self._live):
+            exchange.reply.passage.outcome = STOPPED
             exchange.end(Refused(Code.UPSTREAM_DISCONNECTED, "the gateway is stopping"))
         await self._until_none_live(AFTER_END_S)
         with anyio.move_on_after(AFTER_END_S):
@@ -154,6 +161,13 @@ class Gateway:
         self._doubts.look(aliases)
         self.rooms.ring(aliases)
 
+    def _failed(self, key: Key, kind: str, detail: str) -> None:
+        """A model server failed a request."""
+        views = self.table.views.values()
+        alias = next((view.alias for view in views if any(route.key == key for route in view.routes)), "")
+        self.tally.models[alias].failures[kind] += 1
+        self._reports.tell(key, kind, detail)
+
     def _lease_refused(self, key: Key) -> None:
         self.table.without(key)
 
@@ -183,7 +197,8 @@ class Gateway:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"not served: {scope['type']}")
-        reply = Reply(send, scope)
+        self._requests += 1
+        reply = Reply(send, scope, Passage(f"{self.name}-{self._requests:x}", anyio.current_time()))
         shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
         try:
             if shape is None:
@@ -191,34 +206,41 @@ class Gateway:
             else:
                 await self._infer(scope, receive, reply, shape)
         except Refused as refused:
-            self.tally.ended["", refused.code.value] += 1
+            reply.passage.outcome = refused.code.value
             await reply.refuse(refused)
         except ClientGone:
+            reply.passage.outcome = GONE
             reply.cut()
+        finally:
+            if shape is not None or reply.passage.outcome:
+                self._closing.end(reply, anyio.current_time())
 
     async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
+        passage = reply.passage
+        passage.wire = shape.name
         if self.rooms.draining:
             raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
-        client = self.clients.of(dict(scope["headers"]))
+        client = passage.client = self.clients.of(dict(scope["headers"]))
         self._reading.add(reply)
         self._some_live.set()
         try:
             demand = await admit(scope, receive, shape, client=client, config=self._config, table=self.table)
         finally:
             self._reading.discard(reply)
+        passage.admitted(demand.alias, self.tally.models[demand.alias], stream=demand.stream, size=demand.size)
         self._asked.add(demand.alias)
         exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._config.sign_of_life)
         self._live.add(exchange)
-        outcome = "client_gone"
         try:
             refused = await exchange.run()
-            if not exchange.gone:
-                outcome = "served" if refused is None else refused.code.value
+            if refused is not None:
+                passage.outcome = passage.outcome or refused.code.value
         finally:
+            if exchange.gone:
+                passage.outcome = GONE
             self._live.discard(exchange)
             if not self._live:
                 self._none_live.set()
-            self.tally.ended[demand.alias, outcome] += 1
 
     async def _small(self, scope: Scope, reply: Reply) -> None:
         asked = scope["path"] if scope["method"] in ("GET", "HEAD") else ""
@@ -247,12 +269,14 @@ class Gateway:
         return json.dumps({"object": "list", "data": entries}).encode()
 
     def _metrics(self) -> bytes:
-        gauges = {
-            "open_requests": float(self.leases.open_requests),
-            "open_upstream_answers": float(self.proxy.open),
-            "daemon_reachable": 0.0 if self.contact.down else 1.0,
-        }
-        return exposition(self.tally, gauges, {alias: self.rooms.waiting(alias) for alias in self._config.models})
+        at_work = Counter(exchange.demand.alias for exchange in self._live if exchange.reply.passage.placed_at)
+        moment = Moment(
+            open_requests={alias: at_work[alias] for alias in self._config.models},
+            waiting={alias: self.rooms.waiting(alias) for alias in self._config.models},
+            upstream_answers=self.proxy.open,
+            daemon_reachable=not self.contact.down,
+        )
+        return exposition(self.tally, moment)
 
 
 def build(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from controller.gateway.access_log import WriteLine
 from controller.gateway.clients import ReadClients
 
 ReadKey = Callable[[], str]
@@ -36,6 +37,8 @@ class GatewayConfig:
     """SHA-256 of each client's key, in hex: of those that may do everything."""
     read_clients: ReadClients | None = None
     """The clients as the operator has them now, with what each may do."""
+    access_log: WriteLine | None = None
+    """Writes a line for each request that ended; None: nothing is written."""
     body_limit: int = 10 * 1024 * 1024
     body_wait: timedelta = timedelta(seconds=120)
     """A client that has not sent its whole body by then is dropped."""

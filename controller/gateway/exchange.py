@@ -98,6 +98,7 @@ class Exchange:
         avoid: frozenset[Key] = frozenset()
         while True:
             place = await self._place(avoid)
+            self.reply.passage.placed(place.route.deployment, anyio.current_time())
             try:
                 return await self._desk.proxy.relay(self.demand, place, self.reply)
             except NotConnected as error:
@@ -113,6 +114,7 @@ class Exchange:
             return place
         if avoid:
             raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server cannot be reached")
+        self.reply.passage.asked_at = anyio.current_time()
         return await self._desk.rooms.place(self.demand.alias, self.demand.patience)
 
     async def _run_beside_watches(self, *, watch_client: bool) -> None:

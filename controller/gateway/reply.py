@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any, Final
 
+from controller.gateway.passage import Passage
 from controller.gateway.refusals import Refused
 from controller.http1 import Later
 
@@ -34,7 +35,8 @@ class CutOff(Exception):
 
 
 class Reply:
-    def __init__(self, send: Send, scope: MutableMapping[str, Any]) -> None:
+    def __init__(self, send: Send, scope: MutableMapping[str, Any], passage: Passage) -> None:
+        self.passage = passage
         self._asgi_send = send
         extensions = scope.get("extensions") or {}
         self._abort: Callable[[], None] | None = extensions.get(ABORT)
@@ -49,7 +51,7 @@ class Reply:
         self.done = False
         self.sending_since: float | None = None
         """Since when the client has been taking nothing, on the loop's clock."""
-        self.begun_at = self._now()
+        self.begun_at = passage.arrived_at
         """When its request began to arrive."""
 
     @property
@@ -59,7 +61,7 @@ class Reply:
     async def start(self, status: int, headers: list[tuple[bytes, bytes]], *, events: bool = False) -> None:
         self.status = status
         self.events = events
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.start", "status": status, "headers": headers + self.passage.headers})
 
     async def open_events(self) -> None:
         """Begins a stream whose content is still to come."""
@@ -70,17 +72,20 @@ class Reply:
 
     async def piece(self, data: bytes) -> None:
         self.content = True
+        self.passage.passed(len(data), self._now())
         await self._body(data)
 
     def push(self, data: bytes) -> Later | None:
         """As `piece`, at once where the client takes it; else what is to be done."""
         self.content = True
+        self.passage.passed(len(data), self._now())
         if self._write is not None and self._write(data):
             return None
         return partial(self._body, data)
 
     async def last_piece(self, data: bytes) -> None:
         self.content = True
+        self.passage.passed(len(data), self._now())
         self.done = True
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
 

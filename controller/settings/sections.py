@@ -74,6 +74,8 @@ class GatewaySection(BaseModel):
     """How long a caller is held. Too low: each cold start fails for its caller. Too high: clients give up before."""
     body_limit_mib: Annotated[int, whole(1, 1024)] = 10
     """Largest request, in MiB. Too low: pictures are refused. Too high: a few callers fill the memory."""
+    access_log: Annotated[bool, FLAG] = True
+    """One line for each request: who, which model, how it ended, how long. Never what was asked or answered."""
 
 
 class PolicySection(BaseModel):

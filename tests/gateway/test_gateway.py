@@ -68,10 +68,10 @@ def test_metrics_count_requests_by_how_they_ended() -> None:
 
     text = in_world(scene)
     for line in (
-        'gpuwarden_gateway_requests_total{model="m1",outcome="served"} 1.0',
-        'gpuwarden_gateway_requests_total{model="m1",outcome="model_starting"} 1.0',
-        'gpuwarden_gateway_requests_total{model="m1",outcome="client_gone"} 1.0',
-        'gpuwarden_gateway_requests_total{model="",outcome="unknown_model"} 1.0',
-        "gpuwarden_gateway_open_requests 0.0",
+        'gpuwarden_gateway_requests_total{model="m1",outcome="served",wire="chat"} 1.0',
+        'gpuwarden_gateway_requests_total{model="m1",outcome="model_starting",wire="chat"} 1.0',
+        'gpuwarden_gateway_requests_total{model="m1",outcome="client_gone",wire="chat"} 1.0',
+        'gpuwarden_gateway_requests_total{model="",outcome="unknown_model",wire="chat"} 1.0',
+        'gpuwarden_gateway_open_requests{model="m1"} 0.0',
     ):
         assert line in text
