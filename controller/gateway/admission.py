@@ -31,9 +31,9 @@ class ClientGone(Exception):
     """The client left before its request was whole."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Demand:
-    """One admitted request."""
+    """One admitted request. Not frozen, for what that costs each of them; nobody changes one."""
 
     alias: str
     adapter: str | None

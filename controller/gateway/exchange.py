@@ -13,6 +13,7 @@ import anyio
 
 from controller.core.errors import Code
 from controller.gateway.admission import Demand, Receive
+from controller.gateway.cutting import Cut
 from controller.gateway.patience import progress
 from controller.gateway.placement import Place, Placement
 from controller.gateway.proxy import Proxy, broken
@@ -43,7 +44,7 @@ class Exchange:
         self._receive = receive
         self._desk = desk
         self._sign_of_life = sign_of_life.total_seconds()
-        self._scope: anyio.CancelScope | None = None
+        self._scope: anyio.CancelScope | Cut | None = None
         self._verdict: Refused | None = None
         self.gone = False
 
@@ -57,7 +58,7 @@ class Exchange:
                 await self._run_beside_watches(watch_client=on_leave is None)
             else:
                 # A task beside each short request would cost more than all else that is done for it.
-                with anyio.CancelScope() as self._scope:
+                with Cut() as self._scope:
                     await self._serve()
         finally:
             if on_leave is not None:

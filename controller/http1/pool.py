@@ -8,10 +8,9 @@ dies after the write is never sent a second time from here. Addresses are `http:
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache, partial
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import anyio
@@ -22,8 +21,9 @@ from controller.http1.wire import Headers, NotConnected, Outgoing, Sink, TooLarg
 CONNECT_LIMIT: Final = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
+    """A key of every request: a tuple is hashed without a call of ours."""
+
     host: str
     port: int
     tls: bool
@@ -159,12 +159,11 @@ class Pool:
 
 
 def _head(request: Outgoing, path: bytes, authority: bytes) -> bytes:
-    lines = [request.method.encode(), b" ", path, b" HTTP/1.1\r\nhost: ", authority, b"\r\n"]
-    for name, value in request.headers:
-        if b"\n" in value or b"\r" in value:
-            raise ValueError("a header value is one line")
-        lines += (name, b": ", value, b"\r\n")
+    lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method.encode(), path, authority)]
+    lines += [b"%b: %b\r\n" % header for header in request.headers]
+    head = b"".join(lines)
+    if head.count(b"\n") != len(lines) + 1 or head.count(b"\r") != len(lines) + 1:
+        raise ValueError("a header value is one line")
     if request.body or request.method in ("POST", "PUT", "PATCH"):
-        lines.append(b"content-length: %d\r\n" % len(request.body))
-    lines.append(b"\r\n")
-    return b"".join(lines)
+        return b"%bcontent-length: %d\r\n\r\n" % (head, len(request.body))
+    return head + b"\r\n"

@@ -17,9 +17,10 @@ Sink = Callable[[bytes], Later | None]
 """Takes a piece at once; what it returns, if anything, has to be done before it is given another."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Outgoing:
-    """One request. `None` as a limit means that there is none."""
+    """One request. `None` as a limit means that there is none. Not frozen, as freezing costs each request more than
+    its head does; nobody changes one."""
 
     method: str
     url: str

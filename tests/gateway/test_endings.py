@@ -25,12 +25,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": request.param}
 
 
-async def exchange_with(port: int, body: bytes) -> bytes:
+async def exchange_with(port: int, body: bytes, *, limit_s: float = 5) -> bytes:
     """Everything the gateway sends for one request, until it ends the connection or falls silent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request(body))
     received = b""
-    with anyio.move_on_after(5):
+    with anyio.move_on_after(limit_s):
         while data := await reader.read(65_536):
             received += data
             if received.endswith((b"\r\n0\r\n\r\n", b"}}")):
@@ -204,7 +204,8 @@ async def test_a_thousand_clients_that_leave_leave_no_socket_behind() -> None:
                     group.start_soon(_leave_alternately, gateway, number)
         await eventually(lambda: not server.open and not gateway.pool.open)
         leaving = False
-        raw = await exchange_with(gateway.port, STREAM)
+        # On a busy machine most of them still stand in the queue of the listening socket: this one comes behind them.
+        raw = await exchange_with(gateway.port, STREAM, limit_s=60)
         await asyncio.sleep(0.05)
         left = (gateway.pool.open, gateway.gateway.leases.open_requests, gateway.gateway.live)
     assert payload(raw).endswith(DONE)
