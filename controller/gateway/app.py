@@ -19,6 +19,7 @@ from controller.api.client import DaemonClient
 from controller.clock import Clock
 from controller.core.errors import Code
 from controller.gateway.admission import ClientGone, Receive, Scope, admit
+from controller.gateway.allowances import Allowances
 from controller.gateway.clients import Client, Clients
 from controller.gateway.closing import GONE, STOPPED, Closing
 from controller.gateway.config import GatewayConfig, Job
@@ -69,6 +70,7 @@ class Gateway:
         self.tally = Tally()
         self._closing = Closing(self.tally, config.access_log)
         self._requests = 0
+        self._allowances = Allowances(self.tally)
         self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=anyio.current_time)
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
@@ -221,10 +223,18 @@ class Gateway:
         if self.rooms.draining:
             raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
         client = passage.client = self.clients.of(dict(scope["headers"]))
+        standing = self._allowances.take(client, passage, anyio.current_time())
+        try:
+            await self._exchange(scope, receive, reply, shape)
+        finally:
+            self._allowances.give_back(standing)
+
+    async def _exchange(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
+        passage = reply.passage
         self._reading.add(reply)
         self._some_live.set()
         try:
-            demand = await admit(scope, receive, shape, client=client, config=self._config, table=self.table)
+            demand = await admit(scope, receive, shape, client=passage.client, config=self._config, table=self.table)
         finally:
             self._reading.discard(reply)
         passage.admitted(demand.alias, self.tally.models[demand.alias], stream=demand.stream, size=demand.size)

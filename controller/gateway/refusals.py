@@ -23,6 +23,7 @@ STATUS: Final[Mapping[Code, int]] = {
     Code.NOT_FOUND: 404,
     Code.BODY_TOO_LARGE: 413,
     Code.QUEUE_FULL: 429,
+    Code.RATE_LIMITED: 429,
     Code.UPSTREAM_DISCONNECTED: 502,
     Code.UPSTREAM_TIMEOUT: 504,
 }
