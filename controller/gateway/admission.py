@@ -70,7 +70,7 @@ async def admit(
         adapter=adapter,
         shape=shape,
         document=asked,
-        stream=shape.streams and asked.members.get("stream") is True,
+        stream=shape.signs is not None and asked.members.get("stream") is True,
         patience=preferred_wait(headers.get(b"prefer", b"")),
         kind=headers.get(b"content-type", b"application/json"),
         accept=headers.get(b"accept", b"*/*"),
@@ -102,6 +102,9 @@ def _require_served(alias: str, shape: Shape, asked: Document, config: GatewayCo
         raise not_served(400)
     if asked.members.get("tools") and not said.tools:
         raise Refused(Code.NOT_SERVED, f"{alias!r} calls no tools", status=400)
+    if asked.members.get("background"):
+        # It would be computed after its request has ended, and nobody could fetch it here.
+        raise Refused(Code.NOT_SERVED, "nothing is computed in the background here", status=400)
 
 
 async def _read(headers: dict[bytes, bytes], receive: Receive, config: GatewayConfig) -> bytes:

@@ -40,7 +40,7 @@ from controller.gateway.stream_leases import StreamLeases
 from controller.gateway.tally import Tally
 from controller.gateway.upstream import Upstream
 from controller.gateway.waiting import WaitingRooms
-from controller.gateway.wires import BY_PATH, Shape
+from controller.gateway.wires import BY_PATH, Shape, voice_for
 from controller.http1 import Wire
 from controller.ids import Randomness
 
@@ -200,8 +200,9 @@ class Gateway:
         if scope["type"] != "http":
             raise RuntimeError(f"not served: {scope['type']}")
         self._requests += 1
-        reply = Reply(send, scope, Passage(f"{self.name}-{self._requests:x}", anyio.current_time()))
         shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
+        passage = Passage(f"{self.name}-{self._requests:x}", anyio.current_time())
+        reply = Reply(send, scope, passage, voice_for(shape, scope["headers"]))
         try:
             if shape is None:
                 await self._small(scope, reply)

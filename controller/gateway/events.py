@@ -1,17 +1,14 @@
 """Did this event stream end as a whole answer?
 
 Events are handed on whole, so that an upstream that dies within one leaves no half line before our error. A status of
-200 and a final `[DONE]` prove nothing: vLLM reports a dead engine as an `error` event, and an aborted answer as
-finish reason "abort", each followed by `[DONE]` (seen with vLLM 0.32, 2026-11-29). Such an event ends the stream
-here, in its place.
+200 and a proper end prove nothing: what a wire's `signs` call a failure ends the stream here, in its place.
 """
 
-import re
 from typing import Final
 
+from controller.gateway.signs import Signs
+
 HELD_MOST: Final = 1024 * 1024
-FAILED: Final = re.compile(rb'^data: ?\{"error": ?[{"]|"finish_reason": ?"abort"', re.MULTILINE)
-DONE: Final = b"data: [DONE]"
 
 
 class StreamFailed(Exception):
@@ -23,9 +20,12 @@ class StreamFailed(Exception):
 
 
 class Events:
-    def __init__(self) -> None:
+    def __init__(self, signs: Signs) -> None:
+        self._signs = signs
+        self._failure_hints = signs.failure_hints
+        self._end_hints = signs.end_hints
         self._held = b""
-        self._last = b""
+        self.said_done = False
 
     def take(self, piece: bytes) -> bytes:
         """What can be passed on now: whole events. Raises `StreamFailed`."""
@@ -34,23 +34,23 @@ class Events:
             self._held = b""
         if not piece.endswith((b"\n\n", b"\r\n\r\n")):
             piece = self._hold(piece)
-        if b'"error"' in piece or b'"abort"' in piece:
-            self._look(piece)
-        if piece:
-            self._last = piece
+        self._read(piece)
         return piece
 
     def rest(self) -> bytes:
         """What is left when the upstream ended cleanly."""
         held, self._held = self._held, b""
-        if held:
-            self._look(held)
-            self._last = held
+        self._read(held)
         return held
 
-    @property
-    def said_done(self) -> bool:
-        return DONE in self._last
+    def _read(self, piece: bytes) -> None:
+        for hint in self._failure_hints:
+            if hint in piece:
+                self._look(piece)
+                break
+        for hint in self._end_hints:
+            if hint in piece:
+                self.said_done = self.said_done or self._signs.ends.search(piece) is not None
 
     def _hold(self, piece: bytes) -> bytes:
         end = _boundary(piece, len(piece))
@@ -60,9 +60,9 @@ class Events:
         return piece[:end]
 
     def _look(self, piece: bytes) -> None:
-        found = FAILED.search(piece)
-        if found is not None:
-            raise StreamFailed(piece[: _boundary(piece, found.start())])
+        at = self._signs.failure_in(piece)
+        if at is not None:
+            raise StreamFailed(piece[: _boundary(piece, at)])
 
 
 def _boundary(data: bytes, upto: int) -> int:

@@ -1,10 +1,9 @@
 """How do the bytes of one request and its answer pass?
 
 The body goes out as the client wrote it but for the model's name (and, for llama.cpp, the adapter, and system messages
-first). The
-answer comes back piece by piece as it arrives: status, content type, bytes. The client sees no byte before the model
-server's first, so a server that dies before it is a plain 502. Whatever happens, the answer of the model server is
-closed here.
+first). An event stream comes back piece by piece as it arrives, a plain answer at once: status, content type, bytes.
+The client sees no byte before the model server's first, so a server that dies before it is a plain 502. Whatever
+happens, the answer of the model server is closed here.
 """
 
 from collections.abc import Callable
@@ -20,11 +19,13 @@ from controller.gateway.placement import Place
 from controller.gateway.refusals import Refused
 from controller.gateway.reply import Reply
 from controller.gateway.routes import Key
+from controller.gateway.signs import CHAT_SIGNS
+from controller.gateway.system_first import rearranged
 from controller.gateway.upstream import Upstream
-from controller.gateway.wires import CHAT, system_first
 from controller.http1 import Incoming, Later, NotConnected, Overdue, WireError
 
 PAGE_BYTES: Final = 256 * 1024
+KEPT_BYTES: Final = 1024 * 1024
 AFTER_REPLACEMENT: Final = timedelta(seconds=60)
 PASSED_ON: Final = frozenset(
     {b"content-type", b"content-length", b"content-encoding", b"cache-control", b"retry-after"}
@@ -70,10 +71,11 @@ class Proxy:
         elif reply.begun:
             raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server answered no event stream")
         else:
-            await _plain(incoming, place, reply)
+            await self._plain(incoming, demand, place, reply)
 
     async def _events(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
-        events = Events()
+        signs = demand.shape.signs
+        events = Events(signs or CHAT_SIGNS)
         byte_came = place.use.byte_came
 
         def sink(piece: bytes) -> Later | None:
@@ -90,11 +92,33 @@ class Proxy:
             if failure.before:
                 await _pass_events(reply, incoming, failure.before)
             raise self._cut_short(place, str(failure)) from failure
-        if demand.shape.streams and not events.said_done:
-            raise self._cut_short(place, "the stream ended without [DONE]")
+        if signs is not None and not events.said_done:
+            raise self._cut_short(place, "the stream ended without its last event")
         if rest:
             await _pass_events(reply, incoming, rest)
         await reply.finish()
+
+    async def _plain(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
+        """Kept until it is whole, up to a limit: computed whole it comes at once, and it may say that it is none."""
+        left = _announced(incoming)
+        kept = b""
+        async for piece in incoming.chunks():
+            place.use.byte_came()
+            left -= len(piece)
+            if reply.begun:
+                await (reply.piece(piece) if left else reply.last_piece(piece))
+            elif len(kept := kept + piece) > KEPT_BYTES and left:
+                await _begin(reply, incoming, events=False)
+                await reply.piece(kept)
+            if not left:
+                break
+        if reply.begun:
+            return None if reply.done else await reply.finish()
+        signs = demand.shape.signs
+        if signs is not None and signs.failed_plainly(kept):
+            raise self._cut_short(place, "the model server broke its answer off")
+        await _begin(reply, incoming, events=False)
+        await reply.last_piece(kept)
 
     def _cut_short(self, place: Place, detail: str) -> Refused:
         self._report(place.route.key, "broken-stream", detail)
@@ -125,10 +149,13 @@ def rewritten(demand: Demand, place: Place) -> bytes:
     llama = place.view.server == "llama_cpp"
     if demand.adapter is not None:
         values |= _chosen_by_place(demand.adapter, place) if llama else {"model": demand.adapter}
-    if llama and demand.shape is CHAT:
-        messages = system_first(demand.document.members.get("messages"), merge=place.view.merge_system)
-        if messages is not None:
-            values["messages"] = messages
+    if llama and (shape := demand.shape).conversation:
+        values |= rearranged(
+            demand.document.members,
+            conversation=shape.conversation,
+            standing=shape.standing,
+            merge=place.view.merge_system,
+        )
     return demand.document.replaced(values)
 
 
@@ -147,20 +174,6 @@ def broken(error: WireError) -> Refused:
     if isinstance(error, Overdue):
         return Refused(Code.UPSTREAM_TIMEOUT, "the model server sent nothing within the limit")
     return Refused(Code.UPSTREAM_DISCONNECTED, "the connection to the model server ended before its answer did")
-
-
-async def _plain(incoming: Incoming, place: Place, reply: Reply) -> None:
-    left = _announced(incoming)
-    async for piece in incoming.chunks():
-        place.use.byte_came()
-        await _begin(reply, incoming, events=False)
-        left -= len(piece)
-        if not left:
-            await reply.last_piece(piece)
-            return
-        await reply.piece(piece)
-    await _begin(reply, incoming, events=False)
-    await reply.finish()
 
 
 async def _pass_events(reply: Reply, incoming: Incoming, data: bytes) -> None:

@@ -1,13 +1,14 @@
 """How is a client told no?
 
-In the shape that OpenAI's clients read: an `error` object with message, type and code. The code is one of the words
-of `core.errors`; its HTTP status is fixed here. `Retry-After` never exceeds 60 s, beyond which those clients ignore
-it.
+In the shape that its kind of client reads: OpenAI's is an `error` object with message, type and code, Anthropic's has
+a type of its own around one. Both carry all that we have to say. The code is one of the words of `core.errors`; its
+HTTP status is fixed here. `Retry-After` never exceeds 60 s, beyond which those clients ignore it.
 """
 
 import json
 from collections.abc import Mapping
 from datetime import timedelta
+from enum import Enum
 from math import ceil
 from typing import Any, Final
 
@@ -30,6 +31,21 @@ STATUS: Final[Mapping[Code, int]] = {
 """What is not listed is a 503: it may be otherwise later."""
 
 TYPES: Final[Mapping[int, str]] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+ANTHROPIC_TYPES: Final[Mapping[int, str]] = {
+    **TYPES,
+    404: "not_found_error",
+    413: "request_too_large",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+class Voice(Enum):
+    """Whose clients are spoken to. Those of responses are OpenAI's, and read another event in a stream."""
+
+    OPENAI = "openai"
+    RESPONSES = "responses"
+    ANTHROPIC = "anthropic"
 
 
 class Refused(Exception):
@@ -51,10 +67,28 @@ class Refused(Exception):
         self.retry_after = None if retry_after is None else min(retry_after, RETRY_MOST)
         self.extra = extra or {}
 
-    def body(self) -> bytes:
-        kind = TYPES.get(self.status) or ("invalid_request_error" if self.status < 500 else "server_error")
-        error = {"message": self.message, "type": kind, "param": None, "code": self.code.value, **self.extra}
-        return json.dumps({"error": error}).encode()
+    def body(self, voice: Voice = Voice.OPENAI) -> bytes:
+        return json.dumps(self._said(voice)).encode()
+
+    def event(self, voice: Voice = Voice.OPENAI) -> bytes:
+        """As the last event of a stream."""
+        said = self._said(voice)
+        if voice is Voice.OPENAI:
+            return b"data: %s\n\n" % json.dumps(said).encode()
+        if voice is Voice.RESPONSES:
+            # The event's own members, for those who read types; `error` beside them is what OpenAI's client raises for.
+            own = {"code": self.code.value, "message": self.message, "param": None, "sequence_number": 0}
+            said = {"type": "error", **own, **said}
+        return b"event: error\ndata: %s\n\n" % json.dumps(said).encode()
+
+    def _said(self, voice: Voice) -> dict[str, Any]:
+        named = {"code": self.code.value, **self.extra}
+        asked_wrongly = self.status < 500
+        if voice is not Voice.ANTHROPIC:
+            kind = TYPES.get(self.status, "invalid_request_error" if asked_wrongly else "server_error")
+            return {"error": {"message": self.message, "type": kind, "param": None, **named}}
+        kind = ANTHROPIC_TYPES.get(self.status, "invalid_request_error" if asked_wrongly else "api_error")
+        return {"type": "error", "error": {"type": kind, "message": self.message, **named}}
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         headers = []

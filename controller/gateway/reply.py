@@ -1,6 +1,6 @@
 """What has the client been told so far, and how can its answer still end?
 
-An answer begins once. Before that a refusal is a whole answer; afterwards it is one last `data:` event with an error,
+An answer begins once. Before that a refusal is a whole answer; afterwards it is one last event with an error,
 and the connection is cut without the final chunk, so that no client takes what it got for a whole answer (B47).
 Comments keep a waiting event stream alive and never look like content.
 """
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from controller.gateway.passage import Passage
-from controller.gateway.refusals import Refused
+from controller.gateway.refusals import Refused, Voice
 from controller.http1 import Later
 
 Message = MutableMapping[str, Any]
@@ -35,8 +35,11 @@ class CutOff(Exception):
 
 
 class Reply:
-    def __init__(self, send: Send, scope: MutableMapping[str, Any], passage: Passage) -> None:
+    def __init__(
+        self, send: Send, scope: MutableMapping[str, Any], passage: Passage, voice: Voice = Voice.OPENAI
+    ) -> None:
         self.passage = passage
+        self._voice = voice
         self._asgi_send = send
         extensions = scope.get("extensions") or {}
         self._abort: Callable[[], None] | None = extensions.get(ABORT)
@@ -101,12 +104,11 @@ class Reply:
     async def refuse(self, refused: Refused) -> None:
         """The one ending for whatever went wrong, at any moment."""
         if not self.begun:
-            await self.whole(
-                refused.status, [(b"content-type", b"application/json"), *refused.headers()], refused.body()
-            )
+            headers = [(b"content-type", b"application/json"), *refused.headers()]
+            await self.whole(refused.status, headers, refused.body(self._voice))
             return
         if self.events:
-            await self._body(b"data: " + refused.body() + b"\n\n")
+            await self._body(refused.event(self._voice))
         self.cut()
 
     def cut(self) -> None:

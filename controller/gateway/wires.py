@@ -4,9 +4,14 @@ Only these paths wake a model and count as use. A model's view says which of the
 smallest request of the kind: one token, one embedding, or one rating.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from controller.gateway.refusals import Voice
+from controller.gateway.signs import CHAT_SIGNS, MESSAGES_SIGNS, RESPONSES_SIGNS, Signs
+
+ANTHROPIC_HEADER: Final = b"anthropic-version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +23,14 @@ class Shape:
     proof: Mapping[str, Any]
     answer_field: str
     """A real answer has this member."""
-    streams: bool = True
-    """It can be answered as a stream, which then ends with `data: [DONE]`; one that does not was cut."""
+    signs: Signs | None = None
+    """By what an answer shows that it is whole, or broke off; None where it is never answered as a stream."""
+    voice: Voice = Voice.OPENAI
+    """How its clients are told no."""
+    conversation: str = ""
+    """The member with the conversation, whose entries may be the system's."""
+    standing: str = ""
+    """The member with the system's words that stand in front of the conversation, where there is one."""
 
 
 CHAT: Final = Shape(
@@ -27,21 +38,49 @@ CHAT: Final = Shape(
     path="chat/completions",
     proof={"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1, "stream": False},
     answer_field="choices",
+    signs=CHAT_SIGNS,
+    conversation="messages",
 )
 COMPLETIONS: Final = Shape(
     name="completions",
     path="completions",
     proof={"prompt": "hi", "max_tokens": 1, "stream": False},
     answer_field="choices",
+    signs=CHAT_SIGNS,
 )
-EMBEDDINGS: Final = Shape(
-    name="embeddings", path="embeddings", proof={"input": "hi"}, answer_field="data", streams=False
+EMBEDDINGS: Final = Shape(name="embeddings", path="embeddings", proof={"input": "hi"}, answer_field="data")
+RERANK: Final = Shape(name="rerank", path="rerank", proof={"query": "hi", "documents": ["hi"]}, answer_field="results")
+RESPONSES: Final = Shape(
+    name="responses",
+    path="responses",
+    proof={"input": "hi", "max_output_tokens": 1, "store": False, "stream": False},
+    answer_field="object",  # the one token may be the beginning of a thought, of which no output is made
+    signs=RESPONSES_SIGNS,
+    voice=Voice.RESPONSES,
+    conversation="input",
+    standing="instructions",
 )
-RERANK: Final = Shape(
-    name="rerank", path="rerank", proof={"query": "hi", "documents": ["hi"]}, answer_field="results", streams=False
+MESSAGES: Final = Shape(
+    name="messages",
+    path="messages",
+    proof={"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1, "stream": False},
+    answer_field="stop_reason",
+    signs=MESSAGES_SIGNS,
+    voice=Voice.ANTHROPIC,
+    conversation="messages",
+    standing="system",
+)
+COUNT_TOKENS: Final = Shape(
+    name="messages",
+    path="messages/count_tokens",
+    proof={"messages": [{"role": "user", "content": "hi"}]},
+    answer_field="input_tokens",
+    voice=Voice.ANTHROPIC,
+    conversation="messages",
+    standing="system",
 )
 
-SHAPES: Final = (CHAT, COMPLETIONS, EMBEDDINGS, RERANK)
+SHAPES: Final = (CHAT, COMPLETIONS, EMBEDDINGS, RERANK, RESPONSES, MESSAGES, COUNT_TOKENS)
 BY_PATH: Final = {f"/v1/{shape.path}": shape for shape in SHAPES}
 
 
@@ -50,30 +89,8 @@ def proof_shape(wires: Sequence[str]) -> Shape:
     return next((shape for shape in SHAPES if shape.name in wires), CHAT)
 
 
-def system_first(messages: object, *, merge: bool = False) -> list[Any] | None:
-    """The messages with those of the system in front, both orders kept; None where nothing has to move.
-
-    llama.cpp's chat templates refuse or drop a system message that is not the first, and some take no second one:
-    `merge` makes one of them (MS-12).
-    """
-    if not isinstance(messages, list):
-        return None
-    system = [entry for entry in messages if isinstance(entry, dict) and entry.get("role") == "system"]
-    others = [entry for entry in messages if not (isinstance(entry, dict) and entry.get("role") == "system")]
-    if merge and len(system) > 1 and (one := _as_one(system)) is not None:
-        return [one, *others]
-    moved = system + others
-    return moved if any(new is not old for new, old in zip(moved, messages, strict=True)) else None
-
-
-def _as_one(system: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The first with what all of them say; None where one says it in a form that is not known here."""
-    contents = [entry.get("content") for entry in system]
-    if all(isinstance(content, str) for content in contents):
-        return {**system[0], "content": "\n\n".join(map(str, contents))}
-    parts: list[Any] = []
-    for content in contents:
-        if not isinstance(content, str | list):
-            return None
-        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return {**system[0], "content": parts}
+def voice_for(shape: Shape | None, headers: Iterable[tuple[bytes, bytes]]) -> Voice:
+    """How this client is told no. Where the path says nothing, Anthropic's clients are known by their version."""
+    if shape is not None:
+        return shape.voice
+    return Voice.ANTHROPIC if any(name == ANTHROPIC_HEADER for name, _ in headers) else Voice.OPENAI

@@ -21,6 +21,16 @@ def event(text: str, finish: str | None = None) -> bytes:
 
 
 DONE = b"data: [DONE]\n\n"
+SAID = [{"index": 0, "message": {"content": "hello"}}]
+PLAIN: dict[str, dict[str, Any]] = {
+    "chat/completions": {"choices": SAID},
+    "completions": {"choices": SAID},
+    "embeddings": {"data": SAID},
+    "rerank": {"results": SAID},
+    "responses": {"object": "response", "status": "completed", "output": SAID},
+    "messages": {"type": "message", "stop_reason": "end_turn", "content": SAID},
+    "messages/count_tokens": {"input_tokens": 3},
+}
 
 
 class StubServer:
@@ -33,6 +43,8 @@ class StubServer:
         self.status = 200
         self.complaint: tuple[list[tuple[bytes, bytes]], bytes] = (JSON, b'{"error":{"message":"no"}}')
         self.pieces: list[bytes] = [event("one"), event("two", "stop"), DONE]
+        self.plain: dict[str, Any] | None = None
+        """In place of the answer that the path has."""
         self.think_s = 0.0
         """Before the head."""
         self.gap_s = 0.0
@@ -82,8 +94,7 @@ class StubServer:
         elif asked.get("stream") and "query" not in asked:
             await self._stream(scope, send)
         else:
-            field = "data" if "input" in asked else "results" if "query" in asked else "choices"
-            answer = json.dumps({field: [{"index": 0, "message": {"content": "hello"}}]}).encode()
+            answer = json.dumps(self.plain or PLAIN[scope["path"].removeprefix("/v1/")]).encode()
             headers = [*JSON, (b"content-length", b"%d" % len(answer))]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": answer, "more_body": False})

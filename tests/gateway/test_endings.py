@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from controller.gateway.proxy import KEPT_BYTES
 from tests.gateway.sockets import Served, eventually, request, served
 from tests.gateway.stub_server import DONE, event
 from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
@@ -122,16 +123,32 @@ async def test_an_upstream_that_dies_before_its_first_byte_is_a_502(script: Scri
     assert len(server.requests) == 1
 
 
-async def test_a_plain_answer_that_is_cut_short_is_cut_for_the_client_too() -> None:
+def announced(size: int) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % size
+
+
+async def test_a_plain_answer_that_is_cut_short_is_a_502() -> None:
     async def short(exchange: RawExchange) -> None:
-        await exchange.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+        await exchange.write(announced(100) + b"{")
         await asyncio.sleep(0.02)
         exchange.end()
 
     async with raw_server(short) as server, served(server.port) as gateway:
         raw = await exchange_with(gateway.port, PLAIN)
-    assert b"content-length: 100" in raw
-    assert raw.endswith(b"\r\n\r\n{")
+    assert raw.startswith(b"HTTP/1.1 502 ")
+    assert json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["code"] == "upstream_disconnected"
+
+
+async def test_a_plain_answer_that_is_too_long_to_be_kept_is_cut_where_the_upstream_was() -> None:
+    async def short(exchange: RawExchange) -> None:
+        await exchange.write(announced(2 * KEPT_BYTES) + b"x" * (KEPT_BYTES + 1))
+        await asyncio.sleep(0.1)
+        exchange.end()
+
+    async with raw_server(short) as server, served(server.port) as gateway:
+        raw = await exchange_with(gateway.port, PLAIN)
+    assert raw.startswith(b"HTTP/1.1 200 ")
+    assert len(raw.partition(b"\r\n\r\n")[2]) == KEPT_BYTES + 1
 
 
 async def endless(exchange: RawExchange) -> None:
