@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from controller.http1 import Disconnected, NotConnected, Outgoing, Overdue, Pool, TooLarge
-from controller.http1.connection import BUFFER_BYTES
+from controller.http1.connection import BUFFER_BYTES, Connection
 from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
+from tests.support.virtual_time import run_virtual
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -241,6 +242,58 @@ async def test_a_server_that_falls_silent_is_overdue_after_its_head() -> None:
                 pieces.append(piece)
         answer.close()
     assert (b"".join(pieces), caught.value.got_head) == (b"xxx", True)
+
+
+class Line(asyncio.Transport):
+    """A transport that takes everything and says nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = False
+
+    def write(self, data: object) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def abort(self) -> None:
+        self.closed = True
+
+
+HEAD_LIMIT, SILENCE_LIMIT = timedelta(seconds=600), timedelta(seconds=120)
+
+
+@pytest.mark.parametrize(
+    ("said_at", "overdue_at"),
+    [
+        ([], 600.0),
+        ([(599.9, CHUNKED)], 600.0),  # a head alone says nothing
+        ([(0.1, CHUNKED)], 600.0),
+        ([(0.1, CHUNKED), (599.9, b"1\r\nx\r\n")], 719.9),
+        ([(1.0, CHUNKED + b"1\r\nx\r\n"), (120.9, b"1\r\nx\r\n"), (240.8, b"1\r\nx\r\n")], 360.8),
+    ],
+)
+def test_the_limits_count_to_the_first_byte_of_the_body_and_then_between_two(
+    said_at: list[tuple[float, bytes]], overdue_at: float
+) -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        connection = Connection(loop)
+        connection.connection_made(Line())
+        connection.write(b"", b"", head_limit=HEAD_LIMIT, silence_limit=SILENCE_LIMIT)
+        for at, data in said_at:
+            loop.call_at(at, connection.data_received, data)
+        with pytest.raises(Overdue):
+            await connection.head()
+            while True:
+                await connection.piece()
+        return loop.time()
+
+    assert round(run_virtual(main), 3) == overdue_at
 
 
 async def test_a_slow_reader_stops_the_server_and_is_no_silence() -> None:

@@ -27,6 +27,7 @@ from controller.store.transaction import stamp
 Json = dict[str, Any]
 
 ETA_LEAST: Final = timedelta(seconds=1)
+LATE: Final = 10
 STARTING: Final = frozenset({Phase.DECLARED, Phase.REQUESTED})
 COMING: Final = STARTING | {Phase.ACTIVE, Phase.UNCERTAIN}
 """Phases under which a caller waits for what is there, whatever stands in the way of another start."""
@@ -91,6 +92,7 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "merge_system": model.merge_system,
         "wait_seconds": model.wait.total_seconds(),
         "queue": model.queue,
+        "cold_start_seconds": None if memory.cold_start is None else round(memory.cold_start.total_seconds(), 3),
         "key_file": None,
         "routes": [_route(panel, record, model) for record in routable(records)],
         "starting": _starting(records, memory, now),
@@ -202,7 +204,7 @@ def _starting(records: Sequence[Record], memory: ModelMemory, now: datetime) -> 
         return None
     record = coming[0]
     since = record.started_at or record.declared_at
-    eta = None if memory.cold_start is None else max(memory.cold_start - (now - since), ETA_LEAST)
+    eta = None if memory.cold_start is None else eta_of(memory.cold_start, elapsed=now - since)
     spent = believed_micros(record, now=now)
     return {
         "deployment": record.id,
@@ -211,6 +213,12 @@ def _starting(records: Sequence[Record], memory: ModelMemory, now: datetime) -> 
         "eta_seconds": None if eta is None else round(eta.total_seconds(), 3),
         "usd_so_far": None if spent is None else f"{to_usd(spent):.4f}",
     }
+
+
+def eta_of(cold_start: timedelta, *, elapsed: timedelta) -> timedelta:
+    """What is left if it takes as long as the last one; one that is late is expected to take a tenth more than it has,
+    for "in a second" said for minutes would have those who are told ask once a second."""
+    return max(cold_start - elapsed, elapsed / LATE, ETA_LEAST)
 
 
 def _failure(panel: Panel, memory: ModelMemory) -> Json | None:

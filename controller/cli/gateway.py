@@ -55,6 +55,8 @@ def gateway_config(settings: Settings) -> GatewayConfig:
         access_log=log.line_writer() if section.access_log else None,
         body_limit=section.body_limit_mib * _MIB,
         lease_interval=settings.written.policy.stream_lease_renewal,
+        head_limit=section.first_byte_limit,
+        silence_limit=section.silence_limit,
     )
 
 

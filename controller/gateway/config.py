@@ -51,8 +51,10 @@ class GatewayConfig:
     down_grace: timedelta = timedelta(seconds=5)
     """How long a cold caller waits for a daemon that was away when it came."""
     head_limit: timedelta = timedelta(seconds=600)
-    """Until a model server's first byte: a plain answer is computed whole before it. Lower cuts off long answers."""
+    """Until a model server's first byte of an answer: a plain one is computed whole before it, and a streamed one waits
+    for its turn and its prompt. Lower cuts off long answers."""
     silence_limit: timedelta = timedelta(seconds=120)
+    """Between two bytes after that; there is no limit for a whole answer."""
     proof_limit: timedelta = timedelta(seconds=60)
     client_limit: timedelta = timedelta(seconds=110)
     """A client that takes no byte for so long has gone without saying so."""

@@ -25,6 +25,7 @@ from controller.http1 import NotConnected
 
 LAST_WORDS_LIMIT: Final = timedelta(seconds=5)
 TRIES: Final = 3
+AT_WORK: Final = "the model is at work"
 
 
 class Desk:
@@ -46,6 +47,7 @@ class Exchange:
         self._sign_of_life = sign_of_life.total_seconds()
         self._scope: anyio.CancelScope | Cut | None = None
         self._verdict: Refused | None = None
+        self._placed = False
         self.gone = False
 
     async def run(self) -> Refused | None:
@@ -100,6 +102,7 @@ class Exchange:
         while True:
             place = await self._place(avoid)
             self.reply.passage.placed(place.route.deployment, anyio.current_time())
+            self._placed = True
             try:
                 return await self._desk.proxy.relay(self.demand, place, self.reply)
             except NotConnected as error:
@@ -107,6 +110,7 @@ class Exchange:
                 if len(avoid) == TRIES:
                     raise broken(error) from error
             finally:
+                self._placed = False
                 place.use.release()
 
     async def _place(self, avoid: frozenset[Key]) -> Place:
@@ -134,11 +138,20 @@ class Exchange:
         self._client_left()
 
     async def _show_life(self) -> None:
-        """Until the model's first byte, which also ends whatever limit a proxy on the client's side has."""
-        while True:
-            await anyio.sleep(self._sign_of_life)
-            if self.reply.content or self.reply.done:
-                return
-            if not self.reply.begun:
-                await self.reply.open_events()
-            await self.reply.comment(progress(self._desk.table.views.get(self.demand.alias)))
+        """A comment whenever nothing was sent for so long, from the wait for a machine to the last token: it also ends
+        whatever limit a proxy on the client's side has."""
+        reply = self.reply
+        while not reply.done:
+            due = reply.sent_at + self._sign_of_life
+            if anyio.current_time() < due:
+                await anyio.sleep_until(due)
+                continue
+            if not reply.begun:
+                await reply.open_events()
+            if reply.takes_comment:
+                await reply.comment(self._progress())
+            else:
+                await anyio.sleep(self._sign_of_life)
+
+    def _progress(self) -> str:
+        return AT_WORK if self._placed else progress(self._desk.table.views.get(self.demand.alias))

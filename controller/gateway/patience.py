@@ -115,8 +115,7 @@ def _refusal(view: View) -> Refused:
 
 
 def _starting(view: View | None, message: str) -> Refused:
-    starting = None if view is None else view.starting
-    eta = None if starting is None else starting.eta
+    starting, eta = None if view is None else view.starting, eta_of(view)
     return Refused(
         Code.MODEL_STARTING,
         message,
@@ -129,8 +128,15 @@ def _starting(view: View | None, message: str) -> Refused:
     )
 
 
+def eta_of(view: View | None) -> timedelta | None:
+    """As long as starts take by the daemon's history, less what this one has taken; unknown before the first."""
+    if view is None:
+        return None
+    return view.cold_start if view.starting is None else view.starting.eta
+
+
 def queue_full(view: View) -> Refused:
-    eta = None if view.starting is None else view.starting.eta
+    eta = eta_of(view)
     return Refused(
         Code.QUEUE_FULL,
         f"{view.queue} callers wait for {view.alias!r} already",
@@ -142,6 +148,7 @@ def progress(view: View | None) -> str:
     """One line for people, for a comment in an event stream."""
     if view is None or view.starting is None:
         return "waiting for the model"
-    eta = view.starting.eta
+    eta, spent = view.starting.eta, view.starting.usd_so_far
     left = "" if eta is None else f", about {ceil(eta.total_seconds())} s left"
-    return f"the model is starting ({view.starting.phase}{left})"
+    cost = "" if spent is None else f", ${spent} so far"
+    return f"the model is starting ({view.starting.phase}{left}{cost})"

@@ -23,6 +23,7 @@ LEAVE: Final = "gpuwarden.leave"
 """In a scope's extensions: takes what to call when the client leaves, or None."""
 WRITE: Final = "gpuwarden.write"
 """In a scope's extensions: writes one piece of a begun answer at once; False if it has to be sent the long way."""
+BOUNDARIES: Final = (b"\n\n", b"\r\n\r\n")
 EVENT_STREAM: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -54,14 +55,29 @@ class Reply:
         self.done = False
         self.sending_since: float | None = None
         """Since when the client has been taking nothing, on the loop's clock."""
+        self._sent: bytes = b""
         self.begun_at = passage.arrived_at
         """When its request began to arrive."""
+        self.sent_at = self.begun_at
+        """When something was last sent; before that, when it was asked for."""
 
     @property
     def begun(self) -> bool:
         return self.status is not None
 
+    @property
+    def takes_comment(self) -> bool:
+        """It is an event stream, and stands between two events: nothing is being written, and none is half written."""
+        return (
+            self.events
+            and not self.done
+            and self.sending_since is None
+            and (not self.content or self._sent.endswith(BOUNDARIES))
+        )
+
     async def start(self, status: int, headers: list[tuple[bytes, bytes]], *, events: bool = False) -> None:
+        if events:  # its length is not the model server's: comments are put between, an error at its end
+            headers = [pair for pair in headers if pair[0] != b"content-length"]
         self.status = status
         self.events = events
         await self._send({"type": "http.response.start", "status": status, "headers": headers + self.passage.headers})
@@ -76,14 +92,17 @@ class Reply:
     async def piece(self, data: bytes) -> None:
         self.content = True
         self.passage.passed(len(data), self._now())
+        self._sent = data
         await self._body(data)
 
     def push(self, data: bytes) -> Later | None:
         """As `piece`, at once where the client takes it; else what is to be done."""
         self.content = True
-        self.passage.passed(len(data), self._now())
+        self._sent, self.sent_at = data, self._now()
+        self.passage.passed(len(data), self.sent_at)
         if self._write is not None and self._write(data):
             return None
+        self.sending_since = self.sent_at
         return partial(self._body, data)
 
     async def last_piece(self, data: bytes) -> None:
@@ -122,6 +141,6 @@ class Reply:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _send(self, message: Message) -> None:
-        self.sending_since = self._now()
+        self.sent_at = self.sending_since = self._now()
         await self._asgi_send(message)
         self.sending_since = None

@@ -76,6 +76,8 @@ class View:
     merge_system: bool = False
     wait: timedelta = DEFAULT_WAIT
     queue: int = DEFAULT_QUEUE
+    cold_start: timedelta | None = None
+    """What a start took, by the daemon's own history."""
     routes: tuple[Route, ...] = ()
     starting: Starting | None = None
     refusal: Refusal | None = None
@@ -94,8 +96,9 @@ def parse_view(alias: str, raw: Mapping[str, Any]) -> View:
         tools=bool(raw.get("tools", True)),
         adapters=tuple(raw.get("adapters") or ()),
         merge_system=bool(raw.get("merge_system", False)),
-        wait=_span(raw.get("wait_seconds")) or DEFAULT_WAIT,
+        wait=DEFAULT_WAIT if (wait := _span(raw.get("wait_seconds"))) is None else wait,
         queue=int(raw.get("queue", DEFAULT_QUEUE)),
+        cold_start=_span(raw.get("cold_start_seconds")),
         routes=tuple(_route(route) for route in raw.get("routes", ())),
         starting=_starting(raw.get("starting")),
         refusal=_refusal(raw.get("refusal")),

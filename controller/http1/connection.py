@@ -46,6 +46,7 @@ class Connection(asyncio.Protocol):
         self._buffered = 0
         self._paused = False
         self._framed = False
+        self._body_seen = False
         self._reusable = False
         self._head_limit: float | None = None
         self._silence: float | None = None
@@ -201,7 +202,7 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(Disconnected(f"no readable HTTP: {type(error).__name__}", got_head=self.got_head))
             return
-        if self.got_head and not self.complete:
+        if self._body_seen and not self.complete:  # a head says nothing: vLLM sends it before its first token is due
             self._arm(self._silence)
         if self._sink is None or self.complete:
             self._wake()
@@ -254,6 +255,7 @@ class Connection(asyncio.Protocol):
         self.got_head = True
 
     def on_body(self, body: bytes) -> None:
+        self._body_seen = True
         self.pieces.append(body)
         self._buffered += len(body)
         if self._buffered > BUFFER_BYTES and not self._paused and self._transport is not None:

@@ -76,6 +76,12 @@ class GatewaySection(BaseModel):
     """Largest request, in MiB. Too low: pictures are refused. Too high: a few callers fill the memory."""
     access_log: Annotated[bool, FLAG] = True
     """One line for each request: who, which model, how it ended, how long. Never what was asked or answered."""
+    first_byte_limit: Annotated[timedelta, span("1s", "6h")] = timedelta(seconds=600)
+    """Until the first byte of an answer. Too low: long answers that are not streamed are cut off. Too high: callers
+    wait for a server that hangs."""
+    silence_limit: Annotated[timedelta, span("1s", "1h")] = timedelta(seconds=120)
+    """Between two bytes of an answer. Too low: a busy server's streams are cut off. Too high: a dead one is noticed
+    late. A whole answer has no limit."""
 
 
 class PolicySection(BaseModel):

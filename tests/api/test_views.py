@@ -48,6 +48,7 @@ async def test_a_model_that_nobody_wants_is_off_and_shows_its_config(house: Worl
         "merge_system": False,
         "wait_seconds": 570.0,
         "queue": 64,
+        "cold_start_seconds": None,
         "key_file": None,
         "routes": [],
         "starting": None,
@@ -114,11 +115,15 @@ async def test_a_start_tells_since_when_how_long_and_what_it_cost(house: World) 
     }
 
 
-async def test_a_start_that_takes_longer_than_the_last_is_still_expected(house: World) -> None:
+@pytest.mark.parametrize(("elapsed", "left"), [(181, 19.0), (182, 18.2), (300, 30.0), (0, 200.0)])
+async def test_a_start_that_takes_longer_than_the_last_is_still_expected(
+    house: World, elapsed: int, left: float
+) -> None:
     await house.store.write(lambda tx: holds.note_cold_start(tx, "qwen", took=timedelta(seconds=200)))
+    assert (await house.view())["cold_start_seconds"] == 200.0
     await house.request()
-    house.clock.advance(timedelta(seconds=300))
-    assert (await house.view())["starting"]["eta_seconds"] == 1.0
+    house.clock.advance(timedelta(seconds=elapsed))
+    assert (await house.view())["starting"]["eta_seconds"] == left
 
 
 async def test_a_first_start_has_no_estimate_and_a_declared_one_no_cost(house: World) -> None:

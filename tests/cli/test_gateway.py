@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def test_the_gateway_gets_keys_limits_and_clients_from_the_config(tmp_path: Path
     assert config.read_clients is not None
     assert [client.digest for client in config.read_clients() or ()] == [digest]
     assert "model-key" not in repr(config)
+
+
+def test_the_limits_on_a_model_server_s_silence_come_from_the_config(tmp_path: Path) -> None:
+    with_key(tmp_path)
+    text = f'{SHORT}\n[gateway]\nfirst_byte_limit = "20m"\nsilence_limit = "45s"\n'
+    config = gateway_config(taken(tmp_path, text))
+    assert (config.head_limit, config.silence_limit) == (timedelta(minutes=20), timedelta(seconds=45))
 
 
 def test_a_key_that_changed_is_used_and_one_that_went_bad_leaves_the_former(tmp_path: Path) -> None:

@@ -47,6 +47,10 @@ class StubServer:
         """In place of the answer that the path has."""
         self.think_s = 0.0
         """Before the head."""
+        self.streams_as = EVENTS
+        """The head of a stream."""
+        self.first_word_s = 0.0
+        """Between the head of a stream and its first piece."""
         self.gap_s = 0.0
         self.cut = False
         """After the pieces, instead of an end."""
@@ -100,7 +104,8 @@ class StubServer:
             await send({"type": "http.response.body", "body": answer, "more_body": False})
 
     async def _stream(self, scope: Message, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
+        await send({"type": "http.response.start", "status": 200, "headers": self.streams_as})
+        await asyncio.sleep(self.first_word_s)
         for piece in self.pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             await asyncio.sleep(self.gap_s)

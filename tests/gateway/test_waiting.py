@@ -355,3 +355,25 @@ def test_a_start_that_failed_under_the_daemon_before_does_not_answer_those_who_a
         return results[0]
 
     assert in_world(scene).status == 200
+
+
+def test_a_model_whose_wait_is_nothing_tells_its_callers_at_once() -> None:
+    async def scene(world: World) -> tuple[list[Answered], float]:
+        await world.changed(wait_seconds=0.0)
+        asked = now()
+        told = await world.ask(asking())
+        begun = now()
+        assert begun - asked < 0.1
+        return [told, await world.ask(asking(), headers=[(b"prefer", b"wait=20")])], begun
+
+    (told, held), begun = in_world(scene)
+    assert (told.code, round(held.at - begun), held.code) == ("model_starting", 20, "model_starting")
+
+
+def test_who_is_told_before_anything_was_declared_learns_how_long_starts_take() -> None:
+    async def scene(world: World) -> Answered:
+        await world.changed(cold_start_seconds=41.5)
+        return await world.ask(asking(), headers=WAIT_0)
+
+    answer = in_world(scene)
+    assert (answer.error["eta_seconds"], answer.headers[b"retry-after"]) == (41.5, b"42")

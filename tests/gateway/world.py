@@ -84,20 +84,13 @@ class World:
         self.make_ready(alias, **options)
         await anyio.sleep(0.01)
 
-    async def open(
-        self,
-        body: object,
-        *,
-        path: str = CHAT,
-        headers: Sequence[tuple[bytes, bytes]] = (),
-        method: str = "POST",
-        key: str | None = CLIENT_KEY,
-    ) -> AsgiAnswer:
-        own: Headers = () if key is None else ((b"authorization", f"Bearer {key}".encode()),)
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        url = f"http://gateway{path}"
-        request = Outgoing(method=method, url=url, headers=(*own, *headers), body=raw, head_limit=None)
-        return await self.client.send(replace(request, silence_limit=None))
+    async def open(self, body: object, **options: Any) -> AsgiAnswer:
+        """A request whose answer has begun."""
+        return await self.client.send(_request(body, **options))
+
+    def start(self, body: object, **options: Any) -> AsgiAnswer:
+        """A request that was only sent."""
+        return AsgiAnswer(self.gateway.app, _request(body, **options))
 
     async def ask(self, body: object, **options: Any) -> Answered:
         answer = await self.open(body, **options)
@@ -109,6 +102,21 @@ class World:
         except WireError:
             whole = False
         return Answered(answer.status, dict(answer.headers), b"".join(pieces), whole, now())
+
+
+def _request(
+    body: object,
+    *,
+    path: str = CHAT,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    method: str = "POST",
+    key: str | None = CLIENT_KEY,
+) -> Outgoing:
+    own: Headers = () if key is None else ((b"authorization", f"Bearer {key}".encode()),)
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    url = f"http://gateway{path}"
+    request = Outgoing(method=method, url=url, headers=(*own, *headers), body=raw, head_limit=None)
+    return replace(request, silence_limit=None)
 
 
 def now() -> float:

@@ -31,6 +31,7 @@ class AsgiAnswer:
         self._left = asyncio.Event()
         self._when_left: Callable[[], None] | None = None
         self._asked = False
+        self._got_piece = False
         self.cut = False
         self.ended = False
         self.failure: BaseException | None = None
@@ -124,13 +125,14 @@ class AsgiAnswer:
         return self
 
     async def __anext__(self) -> bytes:
-        limit = self._request.silence_limit
+        limit = self._request.silence_limit if self._got_piece else self._request.head_limit
         try:
             with anyio.fail_after(None if limit is None else limit.total_seconds()):
                 piece = await self._pieces.get()
         except TimeoutError:
             raise Overdue("silence", got_head=True) from None
         if piece is not None:
+            self._got_piece = True
             return piece
         if self.cut:
             raise Disconnected("cut", got_head=True)

@@ -26,6 +26,7 @@ def view(alias: str, **fields: Any) -> dict[str, Any]:
         "wires": ["chat", "completions", "embeddings"],
         "wait_seconds": 570.0,
         "queue": 64,
+        "cold_start_seconds": None,
         "key_file": None,
         "routes": [],
         "starting": None,
