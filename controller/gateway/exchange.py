@@ -146,6 +146,8 @@ class Exchange:
             if anyio.current_time() < due:
                 await anyio.sleep_until(due)
                 continue
+            if reply.plain:
+                return
             if not reply.begun:
                 await reply.open_events()
             if reply.takes_comment:

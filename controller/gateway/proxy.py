@@ -100,6 +100,7 @@ class Proxy:
 
     async def _plain(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
         """Kept until it is whole, up to a limit: computed whole it comes at once, and it may say that it is none."""
+        reply.plain = True
         left = _announced(incoming)
         kept = b""
         async for piece in incoming.chunks():

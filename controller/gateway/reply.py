@@ -50,6 +50,8 @@ class Reply:
         self.status: int | None = None
         self.events = False
         """The answer is an event stream."""
+        self.plain = False
+        """It is to be no event stream, and none is begun for it while it is being kept."""
         self.content = False
         """Bytes of the model's own were sent."""
         self.done = False
