@@ -20,7 +20,7 @@ from controller.core.deployment import Record
 from controller.core.evidence import Evidence
 from controller.core.identity import ResourceKey
 from controller.core.lifecycle import Phase
-from controller.core.obligation import Obligation
+from controller.core.obligation import Ending, Obligation
 from controller.core.orphans import Whose
 from controller.core.policy import ModelPolicy
 from controller.core.schedule import Off, Open, Warm
@@ -64,6 +64,7 @@ def status(panel: Panel) -> Json:
         "models": models(panel),
         "owed": len(book.owed()),
         "obligations_open": sum(1 for duty in book.obligations.values() if duty.open),
+        "obligations_ended": {ending.value: book.ended.get(ending, 0) for ending in Ending},
         "foreign": sum(1 for found in book.sightings.values() if found.whose in {Whose.FOREIGN, Whose.UNMARKED}),
         "spend": spend(panel),
         "listing": listing(panel),

@@ -18,6 +18,7 @@ from controller.api.panel import Panel
 from controller.api.readiness import reasons
 from controller.api.views import held, phase_of
 from controller.core.deployment import CreateAnswer
+from controller.core.obligation import Ending
 from controller.store.outbox import lines_after
 
 LINES_AT_ONCE: Final = 1000
@@ -113,6 +114,8 @@ def _owed(panel: Panel) -> Iterator[Metric]:
     yield _gauge("owed_stops", "Stops that are wanted and unproven.", [({}, len(owed))])
     yield _gauge("owed_stop_oldest_seconds", "Age of the oldest owed stop; 0 without one.", [({}, oldest)])
     yield _gauge("obligations_open", "Resources that this daemon has to stop some day.", [({}, still_open)])
+    ended = [({"ending": ending.value}, panel.book.ended.get(ending, 0)) for ending in Ending]
+    yield _gauge("obligations_ended", "Obligations that ever ended, by how.", ended)
     yield _gauge("sightings", "Resources seen that no record holds.", [({}, len(panel.book.sightings))])
     yield _gauge("alarms", "Alarms that stand.", [({}, len(panel.book.alarms))])
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from controller.cli.exits import Exit, Failure
 from controller.clock import from_ms
+from controller.core.obligation import Ending
 
 Body = dict[str, Any]
 T = TypeVar("T")
@@ -73,6 +74,7 @@ def _status(rows: sqlite3.Connection) -> Body:
         "SELECT count(*) FROM obligations WHERE ended_at_ms IS NULL AND due_at_ms IS NOT NULL"
     ).fetchone()
     (still_open,) = rows.execute("SELECT count(*) FROM obligations WHERE ended_at_ms IS NULL").fetchone()
+    ended = dict(rows.execute("SELECT ending, count(*) FROM obligations WHERE ending IS NOT NULL GROUP BY ending"))
     return {
         "owner": owner,
         "installation": installation,
@@ -84,6 +86,7 @@ def _status(rows: sqlite3.Connection) -> Body:
         ],
         "owed": due,
         "obligations_open": still_open,
+        "obligations_ended": {ending.value: ended.get(ending.value, 0) for ending in Ending},
     }
 
 

@@ -134,6 +134,8 @@ def _of_machine(machine: Body) -> str:
 def _facts(answer: Body, now: datetime) -> Iterator[tuple[str, object]]:
     yield "owed stops", answer.get("owed")
     yield "open obligations", answer.get("obligations_open")
+    if handed_over := (answer.get("obligations_ended") or {}).get("transferred"):
+        yield "handed over", f"{handed_over}, to a newer lease elsewhere: theirs to stop"
     if spend := answer.get("spend"):
         parts = (f"{usd(spend.get(f'{part}_usd')) or '-'} {part}" for part in ("settled", "held"))
         yield "today's money", f"{', '.join(parts)}, of {usd(spend.get('limit_usd')) or '-'}"

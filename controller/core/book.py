@@ -18,7 +18,7 @@ from controller.core.evidence_chain import BEFORE_THE_FIRST
 from controller.core.identity import DeploymentId, ObligationId, Owner, RequestId, ResourceKey, Scope
 from controller.core.lease import Lease
 from controller.core.lifecycle import ENDED, LIVE, Phase
-from controller.core.obligation import Obligation
+from controller.core.obligation import Ending, Obligation
 from controller.core.orphans import Sighting, Whose
 from controller.core.spend import Reservation, to_usd
 
@@ -98,6 +98,8 @@ class Book:
     """Keys whose obligation was discharged lately, and when: seen again, they are owed again."""
     corroborated: Mapping[ResourceKey, datetime] = field(default_factory=dict)
     """Of those, the ends that the bill bore out since, by when they were."""
+    ended: Mapping[Ending, int] = field(default_factory=dict)
+    """How many obligations ever ended, by how."""
     alarms: Mapping[tuple[str, str], Alarm] = field(default_factory=dict)
     account: AccountTrust = field(default_factory=AccountTrust)
     epoch_latest: int = 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Select, Table, insert, or_, select
+from sqlalchemy import Select, Table, func, insert, or_, select
 from sqlalchemy.engine import Connection
 
 from controller.clock import from_ms, to_ms
@@ -123,12 +123,14 @@ def _open_rows(connection: Connection, now: datetime) -> dict[str, Any]:
         .where(duties.c.ended_at_ms >= to_ms(now - RESURFACING), *discharged)
         .order_by(duties.c.ended_at_ms)  # of several ends of one key the latest stands
     )
+    ends = select(duties.c.ending, func.count()).where(duties.c.ending.is_not(None)).group_by(duties.c.ending)
     starts = _found(connection, select(schema.container_starts).where(schema.container_starts.c.deployment.in_(ids)))
     return {
         "records": {record.id: record for record in records},
         "creates": {create.request: create for create in map(rows.create_from_row, creates)},
         "obligations": {duty.id: duty for duty in kept_duties},
         "settled": {key_from_text(row.resource): from_ms(row.ended_at_ms) for row in settled},
+        "ended": {Ending(ending): count for ending, count in connection.execute(ends)},
         "starts": dict(map(rows.starts_from_row, starts)),
     }
 

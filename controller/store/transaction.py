@@ -115,6 +115,8 @@ class Tx:
         stored = replace(duty, version=duty.version + 1)
         self._guarded(schema.obligations, rows.obligation_to_row(stored), before is not None, duty.version)
         self._draft("obligations")[duty.id] = stored
+        if stored.ending is not None and (before is None or before.open):
+            self._draft("ended")[stored.ending] = self.book.ended.get(stored.ending, 0) + 1
         if stored.ending is Ending.DISCHARGED and stored.key is not None:
             self._draft("settled")[stored.key] = stored.ended_at
         return stored

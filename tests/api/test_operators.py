@@ -334,6 +334,13 @@ async def test_metrics_count_what_was_written_down_once(house: World) -> None:
     assert await metric(house, 'creates_total{answer="accepted"}') == "1"
 
 
+async def test_metrics_tell_how_many_obligations_ended_and_by_how(house: World) -> None:
+    record = await house.serve()
+    await house.store.write(lambda tx: deployments.hand_over(tx, tx.record(record.id), epoch=99))
+    assert await metric(house, 'obligations_ended{ending="transferred"}') == "1"
+    assert await metric(house, 'obligations_ended{ending="discharged"}') == "0"
+
+
 async def test_metrics_tell_the_age_of_the_oldest_owed_stop(house: World) -> None:
     assert await metric(house, "owed_stop_oldest_seconds") == "0"
     await house.serve()

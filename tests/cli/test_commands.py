@@ -32,6 +32,7 @@ STATUS: dict[str, Any] = {
     ],
     "owed": 1,
     "obligations_open": 2,
+    "obligations_ended": {"discharged": 7, "transferred": 3, "void": 1},
     "foreign": 0,
     "spend": {"day": "2026-11-29", "limit_usd": "40", "settled_usd": "0.5", "held_usd": "1.08"},
     "listing": {"complete": True, "ended_at": "2026-11-29T12:00:00.000Z", "problem": None},
@@ -73,6 +74,7 @@ def test_status_prints_a_table_and_what_is_wrong(run: Run, daemon: FakeDaemon) -
         "owed-stop: o1",
         "task observer",
         "complete",
+        "3, to a newer lease elsewhere",
     ):
         assert words in ended.out
 
@@ -133,6 +135,7 @@ def test_without_a_daemon_the_store_is_read_and_said_to_be_that(run: Run) -> Non
     assert "the daemon is down: this is what its store holds" in ended.err
     assert (answer["schema"], answer["source"], answer["owed"]) == (1, "store", 1)
     assert answer["models"] == [{"alias": "qwen", "phase": "ready", "deployments": ["qwen-1"]}]
+    assert answer["obligations_ended"] == {"discharged": 0, "transferred": 0, "void": 1}
     assert run("status").code == 3
 
 

@@ -99,6 +99,7 @@ async def test_with_the_daemon_down_its_store_is_read_and_3_says_so() -> None:
         await daemon.kill()
         status = await world.cli("status", "--json")
         assert (status.code, status.json["source"], status.json["obligations_open"]) == (3, "store", 1)
+        assert status.json["obligations_ended"] == {"discharged": 0, "transferred": 0, "void": 0}
         owed = await world.cli("owed", "--json")
         assert (owed.code, len(owed.json["obligations"])) == (3, 1)
         assert (await world.cli("start", "m1")).code == 3

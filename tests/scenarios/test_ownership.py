@@ -215,6 +215,10 @@ def test_pod_that_a_newer_lease_took_elsewhere_is_handed_over() -> None:
             assert world.deletes() == []
             assert len(world.events("obligation.transferred")) == 1
             assert not box.daemon.store.book.live()
+            totals = (await box.operators.get("/v1/status"))["obligations_ended"]
+            assert totals == {"discharged": 0, "transferred": 1, "void": 0}
+        async with world.box() as box:
+            assert (await box.operators.get("/v1/status"))["obligations_ended"] == totals
 
     scenario(play)
 
