@@ -11,6 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from controller.settings.batch_arguments import broken
 from controller.settings.models import WRITES, ModelSection
 from controller.settings.sizes import DISK_SPARE_GB, container_disk_gb, disk_fits
 
@@ -244,6 +245,8 @@ def _arguments(section: ModelSection) -> Iterator[Contradiction]:
                 why="set by gpuwarden, or a secret on a command line that everybody can read",
                 mend=f"remove {name}",
             )
+    for found in broken(section) if section.server == "vllm" else ():
+        yield Contradiction(key="extra_args", value=found.argument, why=found.why, mend=found.mend)
 
 
 def _is_own(name: str) -> bool:
