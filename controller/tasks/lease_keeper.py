@@ -40,12 +40,14 @@ class LeaseKeeper:
         now = self._store.now
         if any(not lease.live(now) for lease in self._held()):
             await self._write(self._take_anew)
-        due = [lease for lease in self._held() if lease.live(now)]
-        soon = [lease for lease in due if lease.expires_at is not None and lease.expires_at - now <= self._renew_within]
+        held = self._held()
+        soon = [
+            lease for lease in held if lease.expires_at is not None and lease.expires_at - now <= self._renew_within
+        ]
         if soon:
             await self._write(self._renew)
         await self._require_store(now)
-        if not due:
+        if not held:
             return None
         return now + self._policy.lease_renewal
 

@@ -94,7 +94,7 @@ class Observer:
         looks: list[Callable[[], Coroutine[Any, Any, None]]] = []
         if now >= self._listing_due(book):
             looks.append(partial(self._list, book))
-        if self._prices_due(now):
+        if now >= self._prices_due():
             looks.append(self._read_prices)
         if (bill_at := self._bill_due(book)) is not None and now >= bill_at:
             looks.append(self._read_bill)
@@ -193,8 +193,6 @@ class Observer:
             and duty.key is not None
             and ((listing.complete and duty.key not in seen) or duty.stop_ended_at is not None)
         ]
-        if not doubtful:
-            return
         limiter = anyio.CapacityLimiter(CALLS_AT_ONCE)
         async with anyio.create_task_group() as group:
             for key in doubtful:
@@ -291,10 +289,10 @@ class Observer:
 
     # Prices
 
-    def _prices_due(self, now: datetime) -> bool:
+    def _prices_due(self) -> datetime:
         if self._priced_at is None:
-            return True
-        return now >= self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY)
+            return AT_ONCE
+        return self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY)
 
     async def _read_prices(self) -> None:
         self._priced_at = self._clock.now()
@@ -339,11 +337,9 @@ class Observer:
             self._publish(shortages={**self._view.value.shortages, model: shortage})
 
     def _next_look(self, book: Book) -> datetime:
-        due = [self._listing_due(book), *(self._stock_due(model) for model in self._scarce(book))]
+        due = [self._listing_due(book), self._prices_due(), *(self._stock_due(model) for model in self._scarce(book))]
         if (bill_at := self._bill_due(book)) is not None:
             due.append(bill_at)
-        if self._priced_at is not None:
-            due.append(self._priced_at + (PRICES_FRESH if self._view.value.usd_per_hour else PRICES_RETRY))
         due += [at for _, _, at in self._logs_due(book)]
         return min(due + [self._probe_due(record) for record, _ in self._reachable(book)])
 

@@ -111,8 +111,7 @@ class OrphanSweeper:
         told = orphans.whose(seen, book.owner)
         create = book.creates.get(seen.tags.request) if seen.tags.request is not None else None
         sent = create is not None and restoration.sent(create)
-        unmarked = told is Whose.UNMARKED and not seen.cluster and not book.owner.disputed(seen.tags)
-        return Whose.OURS if sent and unmarked else told
+        return Whose.OURS if sent and told is Whose.UNMARKED and not seen.cluster else told
 
     async def _consider(self, began_at: datetime, seen: SeenResource) -> datetime | None:
         sighting = self._store.book.sightings.get(seen.key)
@@ -131,7 +130,7 @@ class OrphanSweeper:
     async def _forgotten(self, seen: SeenResource) -> bool:
         """Has a lost record held it? Then it is no orphan: the restore matcher adopts or owes it first."""
         book, granted = self._store.book, self._store.epochs_known
-        if seen.key in book.settled or not restoration.lost(seen, book):
+        if not restoration.lost(seen, book):
             return False
         if book.matching_since is None and not restoration.betrays(seen, book, granted=granted):
             return False
