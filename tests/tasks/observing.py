@@ -14,7 +14,7 @@ from controller.core.machine_log import Log
 from controller.providers.fake.adapter import FakeProvider
 from controller.providers.reading import Prices, Stock
 from controller.supervision import Pulse, Runner, Wake, keep_running
-from controller.tasks.observer import Observer
+from controller.tasks.observer import Observer, Rules, Watched
 from tests.tasks.world import Bench
 
 
@@ -67,3 +67,17 @@ def watch(bench: Bench, observer: Observer) -> Runner:
     bench.store.on_change(runner.wake.ring)
     bench.group.start_soon(partial(keep_running, runner, clock=bench.clock, failures_max=3))
     return runner
+
+
+async def looked_again(bench: Bench, observer: Observer, kind: str, *, after_s: float) -> int:
+    """How many calls of this kind a pass makes so long after the last one."""
+    before = bench.provider.calls[kind]
+    await bench.move(after_s)
+    await observer.run_pass()
+    return bench.provider.calls[kind] - before
+
+
+def told(bench: Bench, **changes: object) -> Observer:
+    """An observer that was told this of the model."""
+    watched = replace(Watched(server="vllm", secret_reference=None, credential=None), **changes)  # type: ignore[arg-type]
+    return bench.observer(rules=Rules(policy=bench.policy, watched={"qwen": watched}, wanted=frozenset))

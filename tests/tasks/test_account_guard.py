@@ -1,16 +1,20 @@
 """Is an account that is not the one we knew noticed before its emptiness proves anything?"""
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 import pytest
 
+from controller.core.billing import Bucket
 from controller.core.identity import ResourceKey
 from controller.providers.fake.adapter import Looked
-from controller.store import duties
+from controller.store import deployments, duties
 from controller.store.errors import StoreUnwritable
 from controller.store.restoring import Older, take_up
+from controller.store.transaction import Tx
 from controller.tasks.account_guard import AccountGuard
+from tests.store.samples import proof
 from tests.tasks.world import Bench, on_bench
 
 
@@ -114,8 +118,11 @@ async def test_an_empty_account_never_ends_the_doubt_nor_does_a_stranger_s_resou
     assert not await passed(bench, task)
 
 
+@pytest.mark.parametrize("noted", [False, True])
 @on_bench
-async def test_what_a_create_in_flight_made_in_the_other_account_does_not_end_the_doubt(bench: Bench) -> None:
+async def test_what_a_create_in_flight_made_in_the_other_account_does_not_end_the_doubt(
+    bench: Bench, noted: bool
+) -> None:
     keys, task = await serving(bench, 2), guard(bench)
     late = await bench.submit("qwen-late", slot=5)
     await passed(bench, task)
@@ -124,8 +131,86 @@ async def test_what_a_create_in_flight_made_in_the_other_account_does_not_end_th
     assert not await passed(bench, task)
     await bench.move(1)
     record = await bench.accept(late)
-    await bench.store.write(lambda tx: duties.note_seen(tx, bench.duty(record).id))
+    if noted:
+        await bench.store.write(lambda tx: duties.note_seen(tx, bench.duty(record).id))
     assert not await passed(bench, task)
+
+
+@pytest.mark.parametrize(("after_ms", "trusted"), [(-1, True), (0, False)])
+@on_bench
+async def test_only_what_was_known_before_the_doubt_began_ends_it(bench: Bench, after_ms: int, trusted: bool) -> None:
+    await bench.start()
+    duty, guarding = bench.duty(), guard(bench)
+    since = bench.clock.now()
+    distrusted = replace(bench.store.book.account, trusted=False)
+
+    def doubt(tx: Tx) -> None:
+        tx.put_account(distrusted)
+        tx.raise_alarm("account-changed", subject="main", detail="scripted")
+        tx.put_duty(replace(duty, create_ended_at=since + timedelta(milliseconds=after_ms)))
+
+    await bench.store.write(doubt)
+    assert await passed(bench, guarding) is trusted
+
+
+@on_bench
+async def test_a_lost_create_of_before_the_doubt_that_is_adopted_in_it_does_not_end_it(bench: Bench) -> None:
+    """It may have been made in the other account."""
+    keys, task = await serving(bench, 2), guard(bench)
+    record = await bench.lose("qwen-lost", made=True, slot=5)
+    made = next(seen for seen in bench.provider.resources if seen.key not in keys)
+    bench.provider.script.listings += [Looked.WHOLE] * 2
+    await passed(bench, task)
+    for key in keys:
+        bench.provider.vanish(key)
+    assert not await passed(bench, task)
+    await bench.store.write(lambda tx: deployments.adopt(tx, record, made, wanted=True))
+    assert not await passed(bench, task)
+
+
+@on_bench
+async def test_what_is_owed_for_its_bill_was_known_when_that_was_read(bench: Bench) -> None:
+    keys, task = await serving(bench, 3), guard(bench)
+    duty = await bench.require_stop(bench.record("qwen-2"))
+    await bench.store.write(lambda tx: deployments.discharge(tx, duty.id, proof("listing 9")))
+    at, holder, policy = bench.clock.now(), bench.holder, bench.policy
+    bucket = Bucket(incarnation=keys[2].incarnation, begin=at, end=at, micros=790_000)
+    await bench.store.write(lambda tx: duties.open_billed(tx, keys[2], bucket, holder=holder, policy=policy))
+    bench.provider.script.listings.append(Looked.WHOLE)
+    await passed(bench, task)
+    bench.provider.script.listings.append(Looked.EMPTY)
+    assert not await passed(bench, task)
+    for key in keys[:2]:
+        bench.provider.vanish(key)
+    assert await passed(bench, task)
+
+
+@on_bench
+async def test_a_doubt_of_which_no_alarm_stands_ends_too(bench: Bench) -> None:
+    await serving(bench, 1)
+    distrusted = replace(bench.store.book.account, trusted=False)
+    await bench.store.write(lambda tx: tx.put_account(distrusted))
+    assert await passed(bench, guard(bench))
+
+
+@on_bench
+async def test_the_listing_that_raised_the_doubt_does_not_end_it(bench: Bench) -> None:
+    keys, task = await serving(bench, 3), guard(bench)
+    await passed(bench, task)
+    for key in keys[:2]:
+        bench.provider.vanish(key)
+    assert not await passed(bench, task)
+    await task.run_pass()
+    assert not bench.store.book.account.trusted
+    assert await passed(bench, task)
+
+
+@on_bench
+async def test_without_a_complete_listing_nothing_is_judged(bench: Bench) -> None:
+    await serving(bench, 2)
+    assert await guard(bench).run_pass() is None
+    assert bench.view.value.judged is None
+    assert bench.store.book.account.trusted
 
 
 @on_bench

@@ -55,6 +55,27 @@ async def test_passes_in_between_write_nothing(bench: Bench) -> None:
     assert bench.store.book is before
 
 
+@pytest.mark.parametrize(("age_s", "left"), [(59.499, 240.501), (59.5, 300)])
+@on_bench
+async def test_a_lease_is_renewed_from_half_a_second_before_its_minute_is_over(
+    bench: Bench, age_s: float, left: float
+) -> None:
+    await bench.serve()
+    await bench.move(age_s)
+    await keeper(bench).run_pass()
+    assert left_s(bench) == left
+
+
+@on_bench
+async def test_a_lease_that_another_holds_is_not_ours_to_renew(bench: Bench) -> None:
+    await bench.serve()
+    others = replace(lease(bench), holder="another")
+    await bench.store.write(lambda tx: tx.put_lease(others))
+    await bench.move(299)
+    assert await keeper(bench).run_pass() is None
+    assert lease(bench) == others
+
+
 @on_bench
 async def test_every_lease_is_renewed_a_stray_s_too(bench: Bench) -> None:
     await bench.serve()
@@ -106,8 +127,11 @@ async def test_the_policy_may_oblige_a_stop_where_a_lease_ran_out(bench: Bench) 
     bench.policy = replace(bench.policy, lease_expiry=LeaseExpiry.STOP)
     await bench.serve()
     await bench.lose("qwen-2", slot=1)
-    await bench.move(300.001)
+    await bench.move(0.001)
+    await bench.serve("qwen-3", slot=2)
+    await bench.move(300)
     await keeper(bench).run_pass()
+    assert bench.record("qwen-3").phase is Phase.ACTIVE  # its lease is live to this very instant
     assert (bench.record().phase, bench.record().reason) == (Phase.STOP_REQUIRED, StopReason.LEASE_EXPIRED)
     assert bench.record("qwen-2").phase is Phase.UNCERTAIN
     assert left_s(bench) == 300  # so that the stop may be sent

@@ -1,6 +1,7 @@
 """Does the one eye look often enough, not too often, and keep what it saw?"""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -44,7 +45,7 @@ async def test_for_ten_minutes_after_a_start_it_lists_fast(bench: Bench) -> None
     assert await rhythm(bench, after_s=1, for_s=570) == 15
 
 
-@pytest.mark.parametrize("what", ["declared", "requested", "uncertain", "owed", "orphan"])
+@pytest.mark.parametrize("what", ["declared", "requested", "uncertain", "owed", "orphan", "owed orphan"])
 @on_bench
 async def test_while_anything_is_open_it_lists_fast(bench: Bench, what: str) -> None:
     match what:
@@ -56,6 +57,11 @@ async def test_while_anything_is_open_it_lists_fast(bench: Bench, what: str) -> 
             await bench.lose()
         case "owed":
             await bench.require_stop(await bench.serve())
+        case "owed orphan":
+            seen, holder, policy = bench.stray(), bench.holder, bench.policy
+            await bench.store.write(
+                lambda tx: duties.open_stray(tx, seen, StopReason.ORPHAN, holder=holder, policy=policy)
+            )
         case _:
             await sighted(bench, Whose.OURS)
     assert await rhythm(bench, for_s=300) == 15
@@ -128,21 +134,24 @@ async def test_however_many_answers_come_it_lists_at_most_once_a_second(bench: B
     assert len(port.listed_s) <= 5
 
 
-@pytest.mark.parametrize(("fresh", "gap_s"), [(False, 0), (True, 9)])
+@pytest.mark.parametrize(
+    ("wished", "fresh", "listed_s", "due_s"),
+    [(True, False, [0, 6], 15), (True, True, [0], 9), (False, False, [0], 9)],
+)
 @on_bench
-async def test_a_wish_without_a_fresh_listing_makes_it_list_at_once(bench: Bench, fresh: bool, gap_s: float) -> None:
+async def test_a_wish_without_a_fresh_listing_makes_it_list_at_once(
+    bench: Bench, wished: bool, fresh: bool, listed_s: list[float], due_s: float
+) -> None:
     port = Port(bench.provider)
     observer = bench.observer(reading=port)
     await observer.run_pass()
     await bench.move(6)
     if not fresh:
         bench.view.publish(replace(bench.view.value, completed=None))
-    bench.wants.ask("qwen", now=bench.clock.now())
+    if wished:
+        bench.wants.ask("qwen", now=bench.clock.now())
     until = await observer.run_pass()
-    assert until is not None
-    due_s = (until - bench.clock.now()).total_seconds()
-    assert port.listed_s == ([0] if fresh else [0, 6])
-    assert due_s == (gap_s if fresh else 15)
+    assert (port.listed_s, until) == (listed_s, bench.clock.now() + timedelta(seconds=due_s))
 
 
 @on_bench
