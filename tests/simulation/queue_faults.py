@@ -17,7 +17,7 @@ NAMES: Final = ("jupyter", "gpuwarden-m1-by-hand", "gpuwarden-m1-r0123456789abcd
 
 
 def _ordered_again(stage: Stage, draw: random.Random) -> bool:
-    """Of a pod of ours that is, or was: the same name, the same environment."""
+    """Of a pod of ours that is, or was: all that was asked for, so that the same model is served."""
     now = stage.provider.now()
     known = [
         pod
@@ -30,6 +30,10 @@ def _ordered_again(stage: Stage, draw: random.Random) -> bool:
     asked: dict[str, Any] = {
         "name": pod.name,
         "image": pod.image,
+        "args": pod.args,
+        "cloud": pod.cloud,
+        "disk": pod.disk,
+        "mounts": pod.mounts,
         "account": pod.account,
         "env": pod.env,
         "ports": pod.ports,
@@ -37,7 +41,8 @@ def _ordered_again(stage: Stage, draw: random.Random) -> bool:
         "deploys_in_seconds": wait,
         "expires_in_seconds": wait + MINUTE,
     }
-    queued = stage.provider.put_queued(asked)
+    commands = {"entrypoint": pod.entrypoint, "cmd": pod.cmd}
+    queued = stage.provider.put_queued(asked | {key: words for key, words in commands.items() if words is not None})
     stage.trouble("pod-queued", queued, lasts=wait + HOUR, text=f"as {pod.id}, for {wait:.0f} s")
     return True
 

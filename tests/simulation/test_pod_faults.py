@@ -24,14 +24,16 @@ def test_a_create_that_comes_to_a_wait_becomes_a_pod_hours_later(tmp_path: Path)
     assert [pod.env for pod in play.town.alive()] == [POD["env"]]
 
 
-def test_what_we_ordered_once_waits_and_becomes_a_pod_with_the_same_marks(tmp_path: Path) -> None:
+def test_what_we_ordered_once_waits_and_becomes_a_pod_with_the_same_marks_and_arguments(tmp_path: Path) -> None:
     play = Play(tmp_path)
     pod = play.put()
     assert play.begin("pod-queued")
     (queued,) = play.provider.queued.values()
     assert (queued.name, alive(play)) == (pod.name, 1)
     play.be_honest()
-    assert [other.env for other in play.town.alive()] == [pod.env, pod.env]
+    assert pod.args
+    made = [(other.env, other.args, other.mounts, other.disk) for other in play.town.alive()]
+    assert made == [(pod.env, pod.args, pod.mounts, pod.disk)] * 2
 
 
 @pytest.mark.parametrize(("kind", "named"), [("queued-foreign", True), ("queued-nameless", False)])
