@@ -69,7 +69,7 @@ def _steady(view: Json) -> Json:
     starting, refusal = view["starting"], view["refusal"]
     return {
         **view,
-        "starting": starting and (starting["deployment"], starting["phase"]),
+        "starting": starting and (starting["deployment"], starting["phase"], starting["usd_per_hour"]),
         "refusal": refusal and (refusal["code"], refusal["reason"], refusal["final"]),
         "failure": view["failure"] and view["failure"]["version"],
     }
@@ -95,7 +95,7 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "cold_start_seconds": None if memory.cold_start is None else round(memory.cold_start.total_seconds(), 3),
         "key_file": None,
         "routes": [_route(panel, record, model) for record in routable(records)],
-        "starting": _starting(records, memory, now),
+        "starting": _starting(panel, records, memory),
         "refusal": None if refusal is None else refusal_json(refusal, now),
         "failure": _failure(panel, memory),
     }
@@ -124,7 +124,15 @@ def _route(panel: Panel, record: Record, model: ModelPolicy) -> Json:
         "proven": (record.id, record.epoch) in panel.board.proven,
         "current": record.fingerprint == model.fingerprint,
         "doubted": panel.doubts.holds(record.id),
+        "usd_per_hour": _usd_per_hour(panel, record),
     }
+
+
+def _usd_per_hour(panel: Panel, record: Record) -> str | None:
+    """What it bills, or at most may: what gateways charge to those who use it. `None` where nobody knows."""
+    billed = record.usd_per_hour
+    found = panel.book.ceiling(record.id) if billed is None else billed
+    return None if found is None else f"{found.normalize():f}"
 
 
 def phase_of(panel: Panel, records: Sequence[Record], *, held: bool) -> str:
@@ -198,11 +206,11 @@ def seconds_left(until: datetime, now: datetime) -> float:
     return round(max((until - now).total_seconds(), 0.0), 3)
 
 
-def _starting(records: Sequence[Record], memory: ModelMemory, now: datetime) -> Json | None:
+def _starting(panel: Panel, records: Sequence[Record], memory: ModelMemory) -> Json | None:
     coming = [record for record in records if record.phase in COMING and record not in routable(records)]
     if not coming:
         return None
-    record = coming[0]
+    record, now = coming[0], panel.now
     since = record.started_at or record.declared_at
     eta = None if memory.cold_start is None else eta_of(memory.cold_start, elapsed=now - since)
     spent = believed_micros(record, now=now)
@@ -212,6 +220,7 @@ def _starting(records: Sequence[Record], memory: ModelMemory, now: datetime) -> 
         "since": stamp(since),
         "eta_seconds": None if eta is None else round(eta.total_seconds(), 3),
         "usd_so_far": None if spent is None else f"{to_usd(spent):.4f}",
+        "usd_per_hour": _usd_per_hour(panel, record),
     }
 
 

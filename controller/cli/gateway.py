@@ -23,6 +23,7 @@ from controller.clock import SystemClock
 from controller.gateway.app import Gateway, build
 from controller.gateway.clients import Client, ReadClients
 from controller.gateway.config import Declared, GatewayConfig
+from controller.gateway.day_book import DayBook
 from controller.gateway.serve import serve
 from controller.http1 import Pool
 from controller.ids import SystemRandomness
@@ -52,6 +53,7 @@ def gateway_config(settings: Settings) -> GatewayConfig:
         models={alias: _server_key(settings, alias) for alias in settings.models},
         declared=declared(settings),
         read_clients=_clients(settings),
+        day_book=DayBook(settings.places.spent),
         access_log=log.line_writer() if section.access_log else None,
         body_limit=section.body_limit_mib * _MIB,
         lease_interval=settings.written.policy.stream_lease_renewal,

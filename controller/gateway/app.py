@@ -35,6 +35,7 @@ from controller.gateway.refusals import Refused, not_served
 from controller.gateway.reply import CutOff, Reply, Send
 from controller.gateway.reports import Reports
 from controller.gateway.routes import Key, RouteTable, follow
+from controller.gateway.spending import Spending
 from controller.gateway.starts import Starts
 from controller.gateway.stream_leases import StreamLeases
 from controller.gateway.tally import Tally
@@ -74,6 +75,9 @@ class Gateway:
         self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=anyio.current_time)
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
+        self.spending = Spending(
+            table=self.table, clock=clock, book=config.day_book, start=self._start, tally=self.tally
+        )
         reports = self._reports = Reports(name=name, daemon=daemon, start=self._start)
         self.leases = StreamLeases(
             name=name, daemon=daemon, contact=self.contact, clock=clock, on_refusal=self._lease_refused
@@ -100,7 +104,7 @@ class Gateway:
             start=self._start,
         )
         self.proxy = Proxy(seen, self._failed)
-        self._desk = Desk(placement, self.rooms, self.proxy, self.table)
+        self._desk = Desk(placement, self.rooms, self.proxy, self.table, self.spending)
 
     @property
     def app(self) -> App:
@@ -123,6 +127,7 @@ class Gateway:
                 group.start_soon(self.leases.renew, self._config.lease_interval)
                 await self._sweep()
             finally:
+                self.spending.settle(anyio.current_time())
                 self._group = None
 
     async def drain(self) -> None:
@@ -157,6 +162,7 @@ class Gateway:
 
     def _table_changed(self, aliases: set[str]) -> None:
         self._proofs.forget_gone()
+        self.spending.reprice(aliases, anyio.current_time())
         for alias in aliases & self._asked:
             if (view := self.table.views.get(alias)) is not None:
                 self._placement.prove(view)
@@ -224,10 +230,12 @@ class Gateway:
         if self.rooms.draining:
             raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
         client = passage.client = self.clients.of(dict(scope["headers"]))
+        self.spending.require(client, passage, anyio.current_time())
         standing = self._allowances.take(client, passage, anyio.current_time())
         try:
             await self._exchange(scope, receive, reply, shape)
         finally:
+            self.spending.ended(passage, anyio.current_time())
             self._allowances.give_back(standing)
 
     async def _exchange(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
@@ -286,6 +294,7 @@ class Gateway:
             waiting={alias: self.rooms.waiting(alias) for alias in self._config.models},
             upstream_answers=self.proxy.open,
             daemon_reachable=not self.contact.down,
+            usd_today=self.spending.known(),
         )
         return exposition(self.tally, moment)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from controller.gateway.access_log import WriteLine
 from controller.gateway.clients import ReadClients
+from controller.gateway.day_book import DayBook
 
 ReadKey = Callable[[], str]
 Job = Callable[[], Coroutine[Any, Any, None]]
@@ -39,6 +40,8 @@ class GatewayConfig:
     """The clients as the operator has them now, with what each may do."""
     access_log: WriteLine | None = None
     """Writes a line for each request that ended; None: nothing is written."""
+    day_book: DayBook | None = None
+    """Where it is kept what clients with a budget spent; None: nowhere."""
     body_limit: int = 10 * 1024 * 1024
     body_wait: timedelta = timedelta(seconds=120)
     """A client that has not sent its whole body by then is dropped."""

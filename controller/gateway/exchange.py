@@ -20,6 +20,7 @@ from controller.gateway.proxy import Proxy, broken
 from controller.gateway.refusals import Refused
 from controller.gateway.reply import CutOff, Reply
 from controller.gateway.routes import Key, RouteTable
+from controller.gateway.spending import Spending
 from controller.gateway.waiting import WaitingRooms
 from controller.http1 import NotConnected
 
@@ -31,11 +32,14 @@ AT_WORK: Final = "the model is at work"
 class Desk:
     """What all exchanges share."""
 
-    def __init__(self, placement: Placement, rooms: WaitingRooms, proxy: Proxy, table: RouteTable) -> None:
+    def __init__(
+        self, placement: Placement, rooms: WaitingRooms, proxy: Proxy, table: RouteTable, spending: Spending
+    ) -> None:
         self.placement = placement
         self.rooms = rooms
         self.proxy = proxy
         self.table = table
+        self.spending = spending
 
 
 class Exchange:
@@ -101,9 +105,9 @@ class Exchange:
         avoid: frozenset[Key] = frozenset()
         while True:
             place = await self._place(avoid)
-            self.reply.passage.placed(place.route.deployment, anyio.current_time())
-            self._placed = True
             try:
+                self._charge(place)
+                self._placed = True
                 return await self._desk.proxy.relay(self.demand, place, self.reply)
             except NotConnected as error:
                 avoid |= {place.route.key}
@@ -119,8 +123,16 @@ class Exchange:
             return place
         if avoid:
             raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server cannot be reached")
-        self.reply.passage.asked_at = anyio.current_time()
+        passage = self.reply.passage
+        passage.asked_at = anyio.current_time()
+        self._desk.spending.waits(passage, self.demand.alias, passage.asked_at)
         return await self._desk.rooms.place(self.demand.alias, self.demand.patience)
+
+    def _charge(self, place: Place) -> None:
+        """Raises `Refused` if this client may not be charged for it."""
+        now = anyio.current_time()
+        self._desk.spending.placed(self.reply.passage, place.route, now)
+        self.reply.passage.placed(place.route.deployment, now)
 
     async def _run_beside_watches(self, *, watch_client: bool) -> None:
         async with anyio.create_task_group() as group:

@@ -28,9 +28,11 @@ class Passage:
         "last_at",
         "numbers",
         "outcome",
+        "paid_to",
         "placed_at",
         "request_id",
         "stream",
+        "uses",
         "wire",
     )
 
@@ -44,6 +46,9 @@ class Passage:
         self.stream = False
         self.deployment = ""
         self.outcome = ""
+        self.uses: tuple[str, int] | str | None = None
+        """The machine, or the start, that it pays a part of; kept by `spending`."""
+        self.paid_to = 0.0
         self.arrived_at = now
         self.asked_at = 0.0
         """Since when it has been waiting for a cold model."""

@@ -5,6 +5,7 @@ served. A view that came with the answer to a start is laid over the table only 
 next poll settles it.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -31,6 +32,7 @@ class Route:
     proven: bool
     current: bool = True
     """It was made for the config of now, so that its adapters are those that the view names."""
+    usd_per_hour: float | None = None
     doubted: bool = False
     """The daemon wants to know whether it still writes."""
 
@@ -44,6 +46,7 @@ class Starting:
     phase: str
     eta: timedelta | None
     usd_so_far: str | None
+    usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +171,16 @@ def _span(value: object) -> timedelta | None:
     return timedelta(seconds=value) if isinstance(value, int | float) else None
 
 
+def _usd(value: object) -> float | None:
+    """Raises `ValueError` for what is no amount."""
+    if value is None:
+        return None
+    found = float(str(value))
+    if not 0 <= found < math.inf:
+        raise ValueError("no price")
+    return found
+
+
 def _route(raw: Mapping[str, Any]) -> Route:
     endpoint = str(raw["endpoint"])
     return Route(
@@ -177,13 +190,19 @@ def _route(raw: Mapping[str, Any]) -> Route:
         proven=bool(raw.get("proven", False)),
         current=bool(raw.get("current", True)),
         doubted=bool(raw.get("doubted", False)),
+        usd_per_hour=_usd(raw.get("usd_per_hour")),
     )
 
 
 def _starting(raw: Mapping[str, Any] | None) -> Starting | None:
     if raw is None:
         return None
-    return Starting(phase=str(raw["phase"]), eta=_span(raw.get("eta_seconds")), usd_so_far=raw.get("usd_so_far"))
+    return Starting(
+        phase=str(raw["phase"]),
+        eta=_span(raw.get("eta_seconds")),
+        usd_so_far=raw.get("usd_so_far"),
+        usd_per_hour=_usd(raw.get("usd_per_hour")),
+    )
 
 
 def _refusal(raw: Mapping[str, Any] | None) -> Refusal | None:

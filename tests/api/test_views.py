@@ -76,6 +76,7 @@ async def test_what_serves_is_a_route_and_ready(house: World) -> None:
             "proven": False,
             "current": True,
             "doubted": False,
+            "usd_per_hour": "0.79",
         },
     ]
 
@@ -112,6 +113,7 @@ async def test_a_start_tells_since_when_how_long_and_what_it_cost(house: World) 
         "since": at(began),
         "eta_seconds": 140.0,
         "usd_so_far": "0.0132",
+        "usd_per_hour": "0.79",
     }
 
 

@@ -37,7 +37,13 @@ def view(alias: str, **fields: Any) -> dict[str, Any]:
 
 
 def route(
-    deployment: str, endpoint: str, *, epoch: int = 1, proven: bool = True, doubted: bool = False
+    deployment: str,
+    endpoint: str,
+    *,
+    epoch: int = 1,
+    proven: bool = True,
+    doubted: bool = False,
+    usd_per_hour: str | None = "3.6",
 ) -> dict[str, Any]:
     return {
         "deployment": deployment,
@@ -45,6 +51,7 @@ def route(
         "endpoint": endpoint,
         "proven": proven,
         "doubted": doubted,
+        "usd_per_hour": usd_per_hour,
     }
 
 
