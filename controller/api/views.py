@@ -69,6 +69,7 @@ def _steady(view: Json) -> Json:
     starting, refusal = view["starting"], view["refusal"]
     return {
         **view,
+        "cold_start_seconds": None,
         "starting": starting and (starting["deployment"], starting["phase"], starting["usd_per_hour"]),
         "refusal": refusal and (refusal["code"], refusal["reason"], refusal["final"]),
         "failure": view["failure"] and view["failure"]["version"],
