@@ -2,7 +2,7 @@
 
 import anyio
 
-from tests.scenarios.world import World, scenario
+from tests.scenarios.world import Box, World, scenario
 
 BLOCK = "INFO shm_broadcast.py:501] No available shared memory broadcast block found in 60 seconds."
 MET = "pod:1:1 [0] NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0"
@@ -26,8 +26,8 @@ async def writing(world: World, pod: str, *texts: str, minutes: int) -> None:
         await anyio.sleep(60)
 
 
-async def begun(world: World, box: object) -> str:
-    world.soon(box.chat(world))  # type: ignore[attr-defined]
+async def begun(world: World, box: Box) -> str:
+    world.soon(box.chat(world))
     await world.until(lambda: bool(world.alive()), within=30)
     return str(world.alive()[0]["id"])
 
@@ -79,8 +79,11 @@ def test_two_cards_that_met_in_one_machine_are_on_record() -> None:
         world.write(TWO_CARDS)
         async with world.box() as box:
             pod = await begun(world, box)
-            await writing(world, pod, MET, "INFO loading", minutes=4)
+            await anyio.sleep(240)
             (found,) = world.events("qualification.finding")
             assert (found["resource"]["incarnation"], found["detail"]["said"]) == (pod, "yes")
+            lines = [line["text"] for line in (await box.operators.get("/v1/models/m1/explain"))["lines"]]
+            assert "NCCL counts 2 cards in one machine, which reach each other by SHM" in lines
+            assert reasons(world) == []
 
     scenario(play, upstream={"state": "booting"})

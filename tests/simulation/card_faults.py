@@ -51,7 +51,8 @@ def _starts(stage: Stage, draw: random.Random) -> bool:
 
 def _stall_all_new(stage: Stage, draw: random.Random, trouble: Trouble) -> None:
     for pod in stage.ours():
-        if pod.upstream.state == "booting" and not pod.log and cards(pod) > 1:
+        met = any(line == MET[-1] for _, _, line in pod.log)
+        if pod.upstream.state == "booting" and not met and cards(pod) > 1:
             _begin(stage, draw, pod)
     if not trouble.over:
         stage.kernel.after(20.0, partial(_stall_all_new, stage, draw, trouble))

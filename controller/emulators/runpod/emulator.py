@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from controller.emulators.exchange import Request
 from controller.emulators.runpod import catalog, control, pods
+from controller.emulators.runpod.cards import meeting
 from controller.emulators.runpod.children import Children
 from controller.emulators.runpod.echoing import first_words
 from controller.emulators.runpod.faults import Deed, Faults, Order
@@ -211,6 +212,7 @@ class Emulator:
         self.pods[pod.id] = pod
         catalog.move_stock(self.settings, pod.gpu_id, -pod.gpu_count)
         take_orders(pod, self.settings.upstream, now)
+        pod.log += [(now, "container", line) for line in meeting(pod)]
         if self.settings.echo_errors:
             pod.log += [(now, "container", line) for line in first_words(self, pod)]
         self.rebill(pod, now)
