@@ -19,11 +19,12 @@ from controller.core.book import Book
 from controller.core.costs import follow_costs
 from controller.core.deployment import CreateAnswer, Record, SeenResource
 from controller.core.evidence import StopReason
-from controller.core.identity import RequestId, ResourceKey, Scope
+from controller.core.identity import RequestId, ResourceKey
 from controller.core.inventory import Absences, Listing, Present, Unreadable, follow
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
+from controller.core.recognition import recognised
 from controller.core.shortage import Shortage
 from controller.core.view import View
 from controller.providers.reading import Reading
@@ -151,7 +152,7 @@ class Observer:
         self._listed_at = self._clock.now()
         keys, open_duties = book.held_keys(), [duty for duty in book.obligations.values() if duty.open]
         requests = frozenset(duty.request for duty in open_duties if duty.request is not None)
-        listing = rekeyed(await self._reading.list_resources(), self._store.book)
+        listing = recognised(await self._reading.list_resources(), self._store.book)
         self._witness_epochs(listing)
         view = self._view.value
         seen = {resource.key: listing.ended_at for resource in listing.resources}
@@ -358,18 +359,3 @@ class Rules:
 
 class Wanted(Protocol):
     def __call__(self) -> frozenset[str]: ...
-
-
-def rekeyed(listing: Listing, book: Book) -> Listing:
-    """Give a resource that was renamed at the provider its recorded key back: the incarnation is what tells it
-    (HC-2)."""
-    known = {(key.scope, key.incarnation): key for key in book.held_keys()}
-    return replace(listing, resources=tuple(_rekeyed(listing.resources, known)))
-
-
-def _rekeyed(
-    resources: Iterable[SeenResource], known: Mapping[tuple[Scope, str], ResourceKey]
-) -> Iterable[SeenResource]:
-    for resource in resources:
-        key = known.get((resource.key.scope, resource.key.incarnation), resource.key)
-        yield resource if key == resource.key else replace(resource, key=key)

@@ -31,6 +31,26 @@ def questions(world: World) -> list[float]:
     return seen
 
 
+def test_a_word_that_nobody_knows_takes_no_machine_from_those_who_use_it() -> None:
+    async def play(world: World) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            assert (await box.chat(world)).status == 200
+            (pod,) = world.alive()
+            world.emulator.change_pod(pod["id"], {"status": "CONFUSED"})
+            await world.at(world.now_s + 150)
+            assert (await box.chat(world)).status == 200
+            assert box.daemon.view.value.failing_since is not None  # nothing is absent by such a listing
+            world.emulator.change_pod(pod["id"], {"upstream": {"state": "booting"}})
+            await world.until(lambda: box.daemon.store.book.live()[0].unready_since is not None, within=90)
+            world.emulator.change_pod(pod["id"], {"upstream": {"state": "auto"}, "status": "RUNNING"})
+            await world.at(world.now_s + 90)
+            assert (await box.chat(world)).status == 200
+            assert len(world.creates()) == 1
+
+    scenario(play)
+
+
 @pytest.mark.parametrize(
     "early",
     [

@@ -29,6 +29,8 @@ ACTIONS: Final = {
     TERMINATED: (),
 }
 _UNBILLED: Final = (EXITED, TERMINATED)
+_STANDS_STILL: Final = (PROVISIONING, STARTING, EXITED, ERROR, TERMINATED)
+"""Any other word is only said."""
 _PROVISIONING_SHARE: Final = 0.25
 _STARTING_SHARE: Final = 0.25
 _CRASH_EVERY: Final = 40.0
@@ -144,7 +146,7 @@ def status(pod: Pod, now: float) -> str:
 
 def container_since(pod: Pod, now: float) -> float | None:
     """When the container that runs now was started; None while none runs."""
-    if not pod.alive or pod.stated not in (None, RUNNING) or now < pod.boot.container_at:
+    if not pod.alive or pod.stated in _STANDS_STILL or now < pod.boot.container_at:
         return None
     every = pod.upstream.crash_every
     begin = max(pod.boot.container_at, pod.upstream.crash_from)
