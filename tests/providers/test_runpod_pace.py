@@ -38,6 +38,23 @@ def test_how_long_we_are_asked_to_wait(headers: dict[str, str], wait: timedelta 
     assert wait_asked(headers, now=BEGIN) == wait
 
 
+@pytest.mark.parametrize(
+    ("until", "date", "wait_s"),
+    [
+        ("29 Nov 2026 12:05:00", "29 Nov 2026 11:59:00", 360),  # a minute apart: by the clock that wrote it
+        ("29 Nov 2026 12:05:00", "29 Nov 2026 11:58:59", 300),
+        ("29 Nov 2026 12:05:00", "29 Nov 2026 12:02:00", 180),
+        ("29 Nov 2026 12:02:00", "01 Jan 2020 00:00:00", 120),
+        ("30 Nov 2026 12:02:00", "30 Nov 2026 12:00:00", 120),
+        ("29 Nov 2026 12:00:05", "01 Jan 2020 00:00:00", 15),
+        ("28 Nov 2026 12:02:00", "28 Nov 2026 12:00:00", 15),
+    ],
+)
+def test_a_date_beside_a_clock_that_is_not_ours_asks_for_the_nearer_end(until: str, date: str, wait_s: int) -> None:
+    headers = {"retry-after": f"Sun, {until} GMT", "date": f"Sun, {date} GMT"}
+    assert wait_asked(headers, now=BEGIN) == wait_s * S
+
+
 def held(pace: Pace, kind: Kind) -> timedelta | None:
     try:
         pace.enter(kind)

@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.clock import Clock
+from controller.core.timekeeping import AGREED
 from controller.ids import Randomness
 from controller.providers.errors import HeldBack
 from controller.providers.runpod.wire import instant_of, said_at
@@ -156,9 +157,17 @@ def wait_asked(headers: Mapping[str, str], *, now: datetime) -> timedelta | None
         return _sensible(int(asked[:SECONDS_DIGITS_MAX]))
     until = instant_of(asked)
     if until is not None:
-        return _sensible((until - (said_at(headers) or now)).total_seconds())
+        return _until(until, said=said_at(headers) or now, now=now)
     used_up = [int(rest) for _, left, rest in LEFT.findall(headers.get("ratelimit", "")) if int(left) == 0]
     return _sensible(max(used_up)) if used_up else None
+
+
+def _until(until: datetime, *, said: datetime, now: datetime) -> timedelta:
+    """By the clock that wrote it. Where that one and ours are apart, nobody knows which is wrong, and the nearer end
+    counts: a date that makes no sense must not blind us for a day."""
+    if abs(said - now) <= AGREED:
+        return _sensible((until - said).total_seconds())
+    return max(_sensible(min(until - said, until - now).total_seconds()), WAIT_UNSAID)
 
 
 def _sensible(seconds: float) -> timedelta:
