@@ -10,6 +10,8 @@ from tests.emulators.document import faults_in
 from tests.support.asgi_transport import AsgiTransport
 
 START = 1_800_000_000.0
+STREAM_LIMIT_S = 1.0
+"""Of real time. A log that is open for ever is read with `flow`, or a test waits for ever for its end."""
 A40 = {"id": "NVIDIA A40", "count": 1}
 VLLM_BODY: dict[str, Any] = {
     "name": "a-vllm",
@@ -33,7 +35,7 @@ class World:
         self.emulator = Emulator(clock=lambda: self.now, rng=random.Random(1), settings=chosen)
         self.app = build_app(self.emulator)
         self.client = httpx.AsyncClient(
-            transport=AsgiTransport(self.app),
+            transport=AsgiTransport(self.app, stream_limit_s=STREAM_LIMIT_S),
             base_url="http://emulator",
             headers={"authorization": "Bearer account-key", "user-agent": "tests"},
             event_hooks={"response": [self._hold_to_document]},

@@ -23,12 +23,15 @@ ABORT: Final = "gpuwarden.abort"
 
 
 class AsgiTransport(httpx.AsyncBaseTransport):
-    """`refusing = True` stands for a port on which nobody listens."""
+    """`refusing`: a port on which nobody listens; `stream_limit_s`: so long a stream may be read, without end if `None`."""
 
-    def __init__(self, app: App, *, client: tuple[str, int] = ("127.0.0.1", 50000)) -> None:
+    def __init__(
+        self, app: App, *, client: tuple[str, int] = ("127.0.0.1", 50000), stream_limit_s: float | None = None
+    ) -> None:
         self.refusing = False
         self._app = app
         self._client = client
+        self._stream_limit_s = stream_limit_s
         self._running: set[asyncio.Future[None]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -48,7 +51,7 @@ class AsgiTransport(httpx.AsyncBaseTransport):
         finally:
             if not exchange.streams:
                 exchange.gone.set()
-        return exchange.response(request, task)
+        return exchange.response(request, task, stream_limit_s=self._stream_limit_s)
 
     async def aclose(self) -> None:
         for task in self._running:
@@ -109,7 +112,9 @@ class _Exchange:
             await self._sent.wait()
         return self._chunks.pop(0)
 
-    def response(self, request: httpx.Request, task: "asyncio.Future[None]") -> httpx.Response:
+    def response(
+        self, request: httpx.Request, task: "asyncio.Future[None]", *, stream_limit_s: float | None
+    ) -> httpx.Response:
         if self._start is None:
             failure = task.exception() if task.done() else None
             if failure is not None and not self._cut:
@@ -118,7 +123,9 @@ class _Exchange:
         return httpx.Response(
             self._start["status"],
             headers=[(name, value) for name, value in self._start.get("headers", [])],
-            stream=_Stream(self, task) if self.streams else _Body(self._chunks, complete=self._complete),
+            stream=_Stream(self, task, limit_s=stream_limit_s)
+            if self.streams
+            else _Body(self._chunks, complete=self._complete),
             request=request,
         )
 
@@ -126,15 +133,20 @@ class _Exchange:
 class _Stream(httpx.AsyncByteStream):
     """What may never end by itself, piece by piece as it is sent."""
 
-    def __init__(self, exchange: _Exchange, task: "asyncio.Future[None]") -> None:
+    def __init__(self, exchange: _Exchange, task: "asyncio.Future[None]", *, limit_s: float | None) -> None:
         self._exchange = exchange
         self._task = task
+        self._ends_at = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        return await self._exchange.next_piece()
+        try:
+            async with asyncio.timeout_at(self._ends_at):
+                return await self._exchange.next_piece()
+        except TimeoutError:
+            raise httpx.ReadTimeout("the stream goes on: who reads it has to leave it") from None
 
     async def aclose(self) -> None:
         self._exchange.gone.set()

@@ -122,3 +122,21 @@ async def test_an_event_stream_is_handed_over_as_it_begins_and_its_app_ends_when
     await response.aclose()
     with anyio.fail_after(1):
         await left.wait()
+
+
+@pytest.mark.parametrize("every_s", [1.0, 1000.0], ids=["it goes on", "it stands still"])
+def test_a_stream_that_nobody_leaves_fails_at_its_limit_and_never_hangs(every_s: float) -> None:
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        while True:
+            await send({"type": "http.response.body", "body": b"data: x\n\n", "more_body": True})
+            await asyncio.sleep(every_s)
+
+    async def main() -> float:
+        async with httpx.AsyncClient(transport=AsgiTransport(endless, stream_limit_s=2.5)) as client:
+            with pytest.raises(httpx.ReadTimeout):
+                await client.get("http://x/")
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main) == pytest.approx(2.5)
