@@ -23,7 +23,7 @@ ABORT: Final = "gpuwarden.abort"
 
 
 class AsgiTransport(httpx.AsyncBaseTransport):
-    """`refusing`: a port on which nobody listens; `stream_limit_s`: so long a stream may be read, without end if `None`."""
+    """`refusing` stands for a port on which nobody listens; `stream_limit_s` bounds how long a stream may be read."""
 
     def __init__(
         self, app: App, *, client: tuple[str, int] = ("127.0.0.1", 50000), stream_limit_s: float | None = None
