@@ -54,6 +54,17 @@ def mark_stop(tx: Tx, obligation: ObligationId, *, holder: str) -> Obligation:
     return marked
 
 
+def mark_late(tx: Tx, obligation: ObligationId, *, sent_at: datetime) -> None:
+    """Tell of a stop that left while nothing could be written; what became of the lease since does not undo it. Raises
+    Stale if it ended."""
+    duty = tx.duty(obligation)
+    attempts = duty.stop_attempts + 1
+    marked = tx.put_duty(
+        replace(duty, stop_attempts=attempts, stop_submitted_at=sent_at, stop_ended_at=None, stop_answer=None)
+    )
+    tx.line("stop.submitted", **of_duty(marked), detail={"attempt": attempts, "late": True})
+
+
 def record_stop_answer(
     tx: Tx, obligation: ObligationId, answer: StopAnswer, *, detail: str, not_before: datetime | None = None
 ) -> Obligation:

@@ -62,6 +62,13 @@ def note_round(tx: Tx, model: str, *, detail: str, policy: HostingPolicy) -> Non
     tx.put_memory(replace(memory, rounds=rounds, next_round_at=tx.now + gap, round_detail=detail))
 
 
+def wait_as_asked(tx: Tx, model: str, retry_after: timedelta | None) -> None:
+    """The provider's own patience is honoured in full for creates."""
+    memory = tx.book.memory(model)
+    if retry_after is not None and memory.next_round_at is not None:
+        tx.put_memory(replace(memory, next_round_at=max(memory.next_round_at, tx.now + retry_after)))
+
+
 def block(tx: Tx, record: Record, *, reason: str, detail: str) -> None:
     """Something that only an operator or a changed config can mend: no funds, a refused order, a refused key."""
     memory = tx.book.memory(record.model)

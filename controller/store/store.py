@@ -10,10 +10,12 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
+import structlog
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -21,10 +23,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from controller.clock import MachineClock
 from controller.core.backoff import Holding
 from controller.core.book import Book
+from controller.core.deployment import Record
+from controller.core.errors import Refusal
+from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId
 from controller.core.restoration import newer
 from controller.core.timekeeping import Kept
 from controller.ids import Randomness
-from controller.store import elapsed
+from controller.store import deployments, elapsed
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
 from controller.store.errors import (
     Overtaken,
@@ -38,6 +44,7 @@ from controller.store.errors import (
 from controller.store.load import kept_time, load, trimmed
 from controller.store.timekeeper import Timekeeper
 from controller.store.transaction import BEGUN, Moment, Tx
+from controller.store.unwritten import Unwritten, taken_in, write_late
 
 WRITE_LIMIT: Final = timedelta(seconds=15)
 """Longer than SQLite waits for another process's lock; then the connection is given up and made anew."""
@@ -46,6 +53,8 @@ BEGUN_SINCE: Final = "SELECT 1 FROM evidence WHERE seq > ? AND event = ? LIMIT 1
 TRIMMED_EVERY: Final = timedelta(hours=1)
 
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 class Store:
@@ -78,6 +87,9 @@ class Store:
         self.ceilings: elapsed.Ceilings | None = None
         """What time alone obliges, asked before every command; the composition root sets it once it took over."""
         self.unwritable_since: datetime | None = None
+        self._unwritten: dict[DeploymentId, Unwritten] = {}
+        self._filed: Book | None = None
+        """What the file holds, while the book tells of more."""
 
     @classmethod
     async def open(
@@ -151,6 +163,7 @@ class Store:
         async with self._turn:
             result: list[T] = []
             with anyio.move_on_after(limit.total_seconds(), shield=True) as scope:
+                await self._catch_up()
                 await self._oblige_elapsed()
                 result.append(await self._write(work))
             if scope.cancelled_caught:
@@ -158,6 +171,54 @@ class Store:
                 raise StoreUnwritable(f"no commit within {limit}")
         self._ring()
         return result[0]
+
+    async def oblige(self, record: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
+        """Owe its stop, on record or, where nothing can be written, in the book alone. Raises Refusal, Stale."""
+        try:
+            await self.write(lambda tx: deployments.require_stop(tx, record, reason, drain_until=drain_until))
+        except StoreUnwritable:
+            self.owe_unwritten(record, reason, drain_until=drain_until)
+
+    def owe_unwritten(self, decided_on: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
+        """Take into the book that a stop is due which could not be written: see `unwritten`."""
+        if self.book.records.get(decided_on.id) != decided_on or decided_on.id in self._unwritten:
+            return
+        owed = Unwritten(deployment=decided_on.id, reason=reason, drain_until=drain_until, at=self.now)
+        filed, self._unwritten[decided_on.id] = self._filed or self.book, owed
+        self._hold(filed)
+        log.error("stop_due_unrecorded", deployment=decided_on.id, reason=reason.value)
+        self._ring()
+
+    async def _catch_up(self) -> None:
+        """First of all, what fell due meanwhile is written."""
+        for name, owed in tuple(self._unwritten.items()):
+            try:
+                await self._write(partial(write_late, owed=owed), late=True)
+            except Overtaken:
+                raise
+            except (Stale, Refusal) as dropped:
+                log.info("late_stop_dropped", deployment=name, why=str(dropped))
+            del self._unwritten[name]
+        if self._filed is not None:
+            self._hold(self._filed)
+
+    def _hold(self, filed: Book) -> None:
+        """From now on this is what the file holds."""
+        if self._unwritten:
+            self._filed = filed
+            self.book = taken_in(filed, self._unwritten.values(), self._moment(self.now))
+        else:
+            self._filed, self.book = None, filed
+
+    def _moment(self, now: datetime, *, late: bool = False) -> Moment:
+        return Moment(
+            now=now,
+            clock_sound=self.clock.sound,
+            randomness=self._randomness,
+            holding=self.holding,
+            epoch_seen=self._epoch_seen,
+            late=late,
+        )
 
     def _ring(self) -> None:
         for ring in self._rings:
@@ -175,22 +236,16 @@ class Store:
         else:
             self._ring()
 
-    async def _write(self, work: Callable[[Tx], T]) -> T:
+    async def _write(self, work: Callable[[Tx], T], *, late: bool = False) -> T:
         def run(connection: Connection) -> tuple[T, Book]:
             self._require_ours(connection)
             if self._doubtful:
-                self.book, self._doubtful = self._load(connection), False
-            kept = self.clock.kept
-            moment = Moment(
-                now=kept.mark,
-                clock_sound=self.clock.sound,
-                randomness=self._randomness,
-                holding=self.holding,
-                epoch_seen=self._epoch_seen,
-            )
-            tx = Tx(connection, self.book, moment)
+                filed, self._doubtful = self._load(connection), False
+                self._hold(filed)
+            filed, kept = self._filed or self.book, self.clock.kept
+            tx = Tx(connection, filed, self._moment(kept.mark, late=late))
             outcome = work(tx)
-            if tx.book is not self.book:
+            if tx.book is not filed:
                 tx.put_mark(self._inherited(kept, tx.book))
             tx.finish()
             return outcome, tx.book
@@ -205,7 +260,7 @@ class Store:
         except (DBAPIError, sqlite3.Error, OSError) as problem:
             await self._failed()
             raise StoreUnwritable(str(problem.__cause__ or problem)) from problem
-        self.book = self._trimmed(book)
+        self._hold(self._trimmed(book))
         self.unwritable_since = None
         return outcome
 

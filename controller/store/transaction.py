@@ -12,11 +12,10 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from sqlalchemy import Insert, Table, Update, bindparam, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.engine import Connection
 
 from controller.clock import to_ms
 from controller.core.backoff import Holding
@@ -54,12 +53,20 @@ class Moment:
     holding: Holding
     epoch_seen: int = 0
     """The highest that anybody outside was seen to carry (`Store.witness_epoch`)."""
+    late: bool = False
+    """It tells of what was done while nothing could be written."""
+
+
+class Takes(Protocol):
+    """Takes statements: a connection, or what stands for one."""
+
+    def execute(self, statement: Any, parameters: Any = None, /) -> Any: ...
 
 
 class Tx:
     """One transaction. Lives inside one `Store.write` call and is never kept."""
 
-    def __init__(self, connection: Connection, book: Book, moment: Moment) -> None:
+    def __init__(self, connection: Takes, book: Book, moment: Moment) -> None:
         self._connection = connection
         self._copied: set[str] = set()
         self._lines: list[dict[str, Any]] = []
@@ -71,6 +78,7 @@ class Tx:
         self.randomness = moment.randomness
         self.holding = moment.holding
         self._epoch_seen = moment.epoch_seen
+        self._late = moment.late
 
     # What the decision rests on
 
@@ -222,6 +230,8 @@ class Tx:
 
     def line(self, event: str, **told: Any) -> int:
         """Append one evidence line; returns its number. `told` holds the fields of the design's section 7."""
+        if self._late:
+            told["detail"] = {**(told.get("detail") or {}), "late": True}
         seq = self.book.seq_latest + 1
         line = link({"seq": seq, "at": stamp(self.now), "event": event, **_plain(told)}, self.book.hash_latest)
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))

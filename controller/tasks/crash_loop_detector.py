@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from controller.core import crash_loop
+from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
 from controller.core.view import View
 from controller.store import deployments, holds
-from controller.store.errors import Stale
+from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.supervision import Cell, Looks, for_each
@@ -59,15 +60,21 @@ class CrashLoopDetector:
         if starts is known:
             return
 
+        def loops(book: Book) -> bool:
+            deaths = (*book.earlier_deaths(record), *starts.restarts)
+            return crash_loop.looping(deaths, limit=model.crash_restart_limit, window=window, now=now)
+
         def write(tx: Tx) -> None:
             tx.put_starts(record.id, starts)
-            if starts.restarts == known.restarts:
-                return
-            deaths = (*tx.book.earlier_deaths(record), *starts.restarts)
-            if crash_loop.looping(deaths, limit=model.crash_restart_limit, window=window, now=now):
+            if starts.restarts != known.restarts and loops(tx.book):
                 deployments.require_stop(tx, tx.current(record), StopReason.CRASH_LOOP)
 
-        await self._store.write(write)
+        try:
+            await self._store.write(write)
+        except StoreUnwritable:
+            if not loops(self._store.book):
+                raise
+            self._store.owe_unwritten(record, StopReason.CRASH_LOOP)
 
     async def _forgive(self, record: Record, model: ModelPolicy) -> datetime | None:
         memory = self._store.book.memory(record.model)

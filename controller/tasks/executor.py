@@ -6,8 +6,8 @@ the present lease only. Where the store cannot be written, a stop that is due an
 still be sent (invariant 4).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Protocol, assert_never
@@ -17,11 +17,11 @@ import structlog
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
-from controller.core import hosting
+from controller.core import hosting, obligation
 from controller.core.deployment import Create, CreateAnswer, Record
 from controller.core.errors import Code, Refusal
 from controller.core.identity import ObligationId, RequestId, ResourceKey, Tags
-from controller.core.lease import fence
+from controller.core.lease import Lease, fence
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, StopAnswer
 from controller.core.policy import HostingPolicy, ModelPolicy
@@ -44,7 +44,6 @@ from controller.providers.writing import (
 from controller.store import deployments, duties, holds
 from controller.store.deployments import Planned
 from controller.store.errors import Stale, StoreUnwritable
-from controller.store.lines import of_duty
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.supervision import contained
@@ -52,6 +51,8 @@ from controller.supervision import contained
 RECORD_LIMIT: Final = timedelta(seconds=5)
 """How long recording an outcome may hold up a shutdown; after that the intent on disk is the trace."""
 RECORD_RETRY: Final = timedelta(seconds=1)
+RECORD_RETRY_MOST: Final = timedelta(seconds=10)
+UNANSWERED: Final = StopUnknown(detail="the controller was stopped before the answer came")
 
 log = structlog.get_logger(__name__)
 
@@ -176,22 +177,25 @@ class Executor:
         self._group.start_soon(partial(contained, partial(self._stop, duty), name="stop"), name=f"stop {duty.id}")
 
     async def _stop(self, duty: Obligation) -> None:
-        means = self._means
         try:
-            if duty.key is None:
-                return
-            sent_at, late = means.store.now, not await self._mark_stop(duty)
-            outcome: StopOutcome = StopUnknown(detail="the controller was stopped before the answer came")
-            try:
-                outcome = await self._send_stop(duty, duty.key)
-            finally:
-                if late:
-                    await self._kept(lambda tx: _mark_late(tx, duty.id, sent_at=sent_at))
-                await self._kept(lambda tx: _record_stop(tx, duty.id, outcome, means.policy))
+            if duty.key is not None:
+                await self._send_stops(duty, duty.key, late=not await self._mark_stop(duty))
         except (Refusal, Stale) as refused:
             log.info("stop_dropped", obligation=duty.id, why=str(refused))
         finally:
             self._stopping.discard(duty.id)
+
+    async def _send_stops(self, duty: Obligation, key: ResourceKey, *, late: bool) -> None:
+        """One call; while nothing can be written, where nobody would ask for another, as many as it takes."""
+        store, policy, sent = self._means.store, self._means.policy, list[Sent]()
+        try:
+            while not sent or (late and store.unwritable_since is not None and not sent[-1].accepted):
+                if sent:
+                    await anyio.sleep(_pause(sent, policy).total_seconds())
+                sent.append(Sent(at=store.now))
+                sent[-1] = Sent(at=sent[-1].at, outcome=await self._send_stop(duty, key))
+        finally:
+            await self._kept(lambda tx: _record_sent(tx, duty.id, sent, policy, late=late))
 
     async def _send_stop(self, duty: Obligation, key: ResourceKey) -> StopOutcome:
         try:
@@ -213,8 +217,8 @@ class Executor:
     def _fence(self, duty: Obligation) -> None:
         """Refuse as the transaction would, by what was last read."""
         self._fence_now(duty)
-        book, now, holder = self._means.store.book, self._means.store.now, self._means.holder
-        lease = book.leases.get(duties.lease_name(duty))
+        book, holder = self._means.store.book, self._means.holder
+        now = self._of_right(lease := book.leases.get(duties.lease_name(duty)))
         record = book.records.get(duty.deployment) if duty.deployment is not None else None
         if record is None:
             fence(lease, epoch=duty.epoch, holder=holder, now=now)
@@ -224,7 +228,7 @@ class Executor:
     def _fence_now(self, subject: Record | Obligation) -> None:
         """Asked when a call is about to leave: since its commit this process may have been stopped for longer than its
         lease, and the file may be another daemon's by now. Raises Stale or Refusal."""
-        store = self._means.store
+        store, now = self._means.store, self._means.store.now
         if not store.holds_file:
             raise Stale("the lock on the store's file is lost")
         if isinstance(subject, Record):  # a create carries its epoch
@@ -232,7 +236,16 @@ class Executor:
         else:
             lease = store.book.leases.get(duties.lease_name(subject))
             epoch = subject.epoch if lease is None else lease.epoch
-        fence(lease, epoch=epoch, holder=self._means.holder, now=store.now)
+            now = self._of_right(lease)
+        fence(lease, epoch=epoch, holder=self._means.holder, now=now)
+
+    def _of_right(self, lease: Lease | None) -> datetime:
+        """As of when a stop's lease counts. One that was live when the store could last be written cannot be renewed
+        since, nor can it be given to anybody else while the file's lock is ours (invariant 4)."""
+        since, now = self._means.store.unwritable_since, self._means.store.now
+        if since is None or lease is None or lease.expires_at is None or not lease.live(since):
+            return now
+        return min(now, lease.expires_at)
 
     async def _kept(self, work: "Work") -> None:
         """Record an outcome: for as long as it takes while we live, for RECORD_LIMIT once we are being ended."""
@@ -245,17 +258,31 @@ class Executor:
 
     async def _recorded(self, work: "Work") -> None:
         """Write until it is written: what was paid for or ended must not be forgotten while we live."""
+        pause = RECORD_RETRY
         while True:
             try:
                 await self._means.store.write(work)
             except StoreUnwritable as problem:
                 log.error("outcome_not_recorded", error=str(problem))
-                await anyio.sleep(RECORD_RETRY.total_seconds())
+                await anyio.sleep(pause.total_seconds())
+                pause = min(2 * pause, RECORD_RETRY_MOST)
             except Stale as problem:
                 log.info("outcome_stale", why=str(problem))
                 return
             else:
                 return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One stop call, and what was answered."""
+
+    at: datetime
+    outcome: StopOutcome = UNANSWERED
+
+    @property
+    def accepted(self) -> bool:
+        return isinstance(self.outcome, StopAccepted)
 
 
 class Skip(Protocol):
@@ -309,20 +336,13 @@ def _record_rejected(tx: Tx, create: Create, outcome: CreateRejected, policy: Ho
         _block(tx, record, outcome)
     if outcome.what is RejectedFor.RATE:
         holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
-        _wait_as_asked(tx, record.model, outcome.retry_after)
+        holds.wait_as_asked(tx, record.model, outcome.retry_after)
 
 
 def _record_unsent(tx: Tx, request: RequestId, policy: HostingPolicy) -> None:
     create = tx.book.creates.get(request)
     if create is not None and create.submitting_at is not None:
         _record_create(tx, request, CreateNotSent(detail="the intent could not be written"), policy)
-
-
-def _wait_as_asked(tx: Tx, model: str, retry_after: timedelta | None) -> None:
-    """The provider's own patience is honoured in full for creates."""
-    memory = tx.book.memory(model)
-    if retry_after is not None and memory.next_round_at is not None:
-        tx.put_memory(replace(memory, next_round_at=max(memory.next_round_at, tx.now + retry_after)))
 
 
 BLOCKED: Final = {
@@ -347,14 +367,19 @@ def _end_round(tx: Tx, record: Record, outcome: CreateRejected, policy: HostingP
             holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
 
 
-def _mark_late(tx: Tx, obligation: ObligationId, *, sent_at: datetime) -> None:
-    """Tell of a stop that left while nothing could be written; what became of the lease since does not undo it."""
-    duty = tx.duty(obligation)
-    attempts = duty.stop_attempts + 1
-    marked = tx.put_duty(
-        replace(duty, stop_attempts=attempts, stop_submitted_at=sent_at, stop_ended_at=None, stop_answer=None)
-    )
-    tx.line("stop.submitted", **of_duty(marked), detail={"attempt": attempts, "late": True})
+def _pause(sent: Sequence[Sent], policy: HostingPolicy) -> timedelta:
+    """Until the next call, as `core.obligation` has it for what can be written."""
+    outcome = sent[-1].outcome
+    asked = outcome.retry_after if isinstance(outcome, StopRefused) else None
+    pause = obligation.backoff(len(sent), most=policy.stop_backoff_max)
+    return max(pause, min(asked or pause, policy.stop_retry_after_max))
+
+
+def _record_sent(tx: Tx, duty: ObligationId, sent: Sequence[Sent], policy: HostingPolicy, *, late: bool) -> None:
+    for call in sent:
+        if late:
+            duties.mark_late(tx, duty, sent_at=call.at)
+        _record_stop(tx, duty, call.outcome, policy)
 
 
 def _record_stop(tx: Tx, obligation: ObligationId, outcome: StopOutcome, policy: HostingPolicy) -> None:

@@ -15,7 +15,6 @@ from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy
 from controller.core.view import View
-from controller.store import deployments
 from controller.store.doubts import Doubts
 from controller.store.errors import Stale
 from controller.store.store import Store
@@ -81,6 +80,6 @@ class HangDetector:
 
     async def _stop(self, record: Record) -> None:
         try:
-            await self._store.write(lambda tx: deployments.require_stop(tx, tx.current(record), StopReason.HUNG))
+            await self._store.oblige(record, StopReason.HUNG)
         except Stale:
             return

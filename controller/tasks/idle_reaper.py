@@ -18,7 +18,7 @@ from controller.core.runtime import serves_somebody
 from controller.core.schedule import Warm
 from controller.core.view import View
 from controller.store import deployments
-from controller.store.errors import Stale
+from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
@@ -118,3 +118,8 @@ class IdleReaper:
             await self._store.write(stop)
         except Stale:
             return
+        except StoreUnwritable:
+            current = self._store.book.records.get(record.id)
+            if current is not None and isinstance(self.decide(current), idle.IdleOut):
+                drain_until = self._store.now + self._models[record.model].drain_limit
+                self._store.owe_unwritten(current, StopReason.IDLE, drain_until=drain_until)

@@ -20,7 +20,7 @@ from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.topology import Topology, joined
 from controller.core.view import View
 from controller.store import deployments
-from controller.store.errors import Stale
+from controller.store.errors import Stale, StoreUnwritable
 from controller.store.lines import of_record
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -58,6 +58,12 @@ class LogWatcher:
         if stall is None and _with(known, logged) == known:
             return
 
+        try:
+            await self._tell(record, logged, stall)
+        except Stale:
+            return
+
+    async def _tell(self, record: Record, logged: Logged, stall: StopReason | None) -> None:
         def write(tx: Tx) -> None:
             current = tx.current(record)
             _keep(tx, current, logged)
@@ -66,8 +72,10 @@ class LogWatcher:
 
         try:
             await self._store.write(write)
-        except Stale:
-            return
+        except StoreUnwritable:
+            if stall is None:
+                raise
+            self._store.owe_unwritten(record, stall)
 
 
 def _with(starts: Starts, logged: Logged) -> Starts:

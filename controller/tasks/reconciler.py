@@ -6,6 +6,7 @@ obligations, idleness, crash loops and orphans have tasks of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,7 +29,7 @@ from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
 from controller.store import declaring, deployments, duties, ledger, replacing
-from controller.store.errors import Stale
+from controller.store.errors import Stale, StoreUnwritable
 from controller.store.names import deployment_id
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
@@ -164,7 +165,8 @@ class Reconciler:
             await self._store.write(lambda tx: deployments.follow_move(tx, record, moved))
             return None
         said = self._view.value.costs.get(record.key, ())
-        record = await self._take_in(record, seen, said)
+        with suppress(StoreUnwritable):  # what time or a fault obliges is found all the same
+            record = await self._take_in(record, seen, said)
         found = judged(record, seen, self._charter.models.get(record.model), self._store.book)
         look = reconcile.Look(seen=found, assessment=self._assessment(record), costs=said)
         decision = reconcile.decide(record, look, self._bounds(record), now=self._store.now)
@@ -252,9 +254,7 @@ class Reconciler:
                 await self._store.write(lambda tx: deployments.record_unready(tx, record, since=None))
             case reconcile.RequireStop():
                 drain = self._drain_until(record, decision.reason)
-                await self._store.write(
-                    lambda tx: deployments.require_stop(tx, record, decision.reason, drain_until=drain)
-                )
+                await self._store.oblige(record, decision.reason, drain_until=drain)
             case reconcile.OursAgain():
                 await self._store.write(lambda tx: deployments.take_back(tx, record))
             case reconcile.HandOver():

@@ -145,7 +145,8 @@ def _only_ours_was_stopped(scene: Scene) -> None:
     named = (line["resource"]["incarnation"].removeprefix("queued:") for line in scene.told("stop.submitted"))
     intended = Counter(named)
     asked = Counter(call["path"].rpartition("/")[2] for call in scene.truth["calls"] if call["method"] == "DELETE")
-    assert asked <= intended
+    # Who is killed while nothing can be written takes along what it sent (invariant 4).
+    assert asked <= intended or "unrecorded-stop" in scene.excepted
     waiting = {entry["id"]: entry["name"] for entry in scene.truth["queued"]}
     requests = {line["request"] for line in scene.told("create.submitted")}
     for pod in asked:

@@ -35,7 +35,7 @@ from controller.gateway.config import GatewayConfig
 from controller.http1 import Disconnected, Outgoing
 from controller.ids import SeededRandomness
 from controller.settings import load
-from controller.store.database import prepare
+from controller.store.database import Creator, prepare
 from tests.scenarios.invariants import Scene, check
 from tests.support.asgi_transport import AsgiTransport
 from tests.support.asgi_wire import AsgiAnswer, AsgiWire
@@ -98,14 +98,14 @@ class World:
         self.folder = folder
         self.group = group
         self.clock = LoopClock()
-        chosen = {"secrets": {"vllm_m1": SERVER_KEY, "vllm_m2": SERVER_KEY}, "prices": {}} | settings
-        if not chosen["prices"]:
-            del chosen["prices"]
+        chosen = {"secrets": {"vllm_m1": SERVER_KEY, "vllm_m2": SERVER_KEY}} | settings
         self.emulator = Emulator(
             clock=lambda: self.clock.true().timestamp(), rng=random.Random(7), settings=Settings(**chosen)
         )
         self.emulator_app = build_app(self.emulator)
         self.transport = AsgiTransport(self.emulator_app)
+        self.connect: Callable[[Path], Creator] = threadless
+        self.blocking = _at_once
         self.runs = 0
         self.client_keys: frozenset[str] = frozenset()  # digests; empty: the gateway asks for none
         self.excepted: set[str] = set()
@@ -149,8 +149,8 @@ class World:
             clock=self.clock,
             randomness=SeededRandomness(self.runs),
             transport=self.transport,
-            creator=threadless(store),
-            blocking=_at_once,
+            creator=self.connect(store),
+            blocking=self.blocking,
         )
         daemon = await build(settings, seams, mode=mode or Mode())
         (reads := Reads()).watch(daemon)
