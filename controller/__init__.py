@@ -37,6 +37,7 @@ The life of a machine, and the file that rules each step:
 * what time is it for us                        core.timekeeping, store.timekeeper, tasks.clock_keeper
 * is this store an old copy, or unusable        core.restoration, store.restoring, tasks.restore_matcher; store.salvage
 * what elapsed before this command              store.elapsed
+* what falls due while nothing can be written   store.unwritten
 * would it work, asked by a person              cli.doctor, through providers.inspecting
 * are we blind                                  tasks.account_guard (whose account), tasks.lookout (no listing)
 * is it serving                                 core.readiness; what one probe adds to it: upstreams.proof

@@ -160,11 +160,55 @@ async def test_a_due_stop_leaves_though_the_store_cannot_be_written_and_is_told_
     assert port.stopped_s == [295]
     assert await bench.events("stop.submitted") == []
     bench.mend_store()
-    await bench.move(2)
+    await bench.move(10)
     (told,) = await bench.events("stop.submitted")
     assert told["detail"] == {"attempt": 1, "late": True}
     assert bench.duty().stop_answer is StopAnswer.ACCEPTED
-    assert bench.duty().stop_submitted_at == bench.clock.now() - timedelta(seconds=10)
+    assert bench.duty().stop_submitted_at == bench.clock.now() - timedelta(seconds=18)
+
+
+@pytest.mark.parametrize(("unwritable_at_s", "sent"), [(300, 1), (300.001, 0)])
+@on_bench
+async def test_a_lease_that_was_live_when_the_store_could_last_be_written_counts_on_for_stops(
+    bench: Bench, unwritable_at_s: float, sent: int
+) -> None:
+    """Nobody can renew it, and nobody can take it while the file's lock is ours."""
+    duty = await owed(bench)
+    await bench.move(unwritable_at_s)
+    bench.lock_store()
+    bench.store.unwritable_since = bench.clock.now()
+    await bench.move(3600)
+    (await bench.executor()).stop(duty)
+    await bench.settle()
+    assert bench.provider.calls["stop"] == sent
+
+
+@on_bench
+async def test_a_stop_that_is_not_taken_is_asked_again_though_nothing_can_be_written(bench: Bench) -> None:
+    port, duty = Port(bench), await owed(bench)
+    bench.provider.script.stops += [Ended.REFUSED, Ended.LOST_NOT_DONE]
+    bench.break_store()
+    (await bench.executor(writing=port)).stop(duty)
+    await bench.move(100)
+    assert port.stopped_s == [0, 5, 15]
+    bench.mend_store()
+    await bench.move(10)
+    told = [line["detail"] for line in await bench.events("stop.submitted")]
+    assert told == [{"attempt": number, "late": True} for number in (1, 2, 3)]
+    assert [line["detail"]["answer"] for line in await bench.events("stop.answered")] == [
+        "refused",
+        "unknown",
+        "accepted",
+    ]
+
+
+@on_bench
+async def test_a_stop_that_can_be_recorded_is_sent_once(bench: Bench) -> None:
+    port, duty = Port(bench), await owed(bench)
+    bench.provider.script.stops.append(Ended.REFUSED)
+    (await bench.executor(writing=port)).stop(duty)
+    await bench.move(100)
+    assert port.stopped_s == [0]
 
 
 @on_bench

@@ -1,0 +1,121 @@
+"""What falls due while nothing can be written: does everybody read it, and does the file tell it afterwards, once?"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from controller.core.errors import Refusal
+from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId
+from controller.core.lifecycle import Phase
+from controller.store import deployments
+from controller.store.errors import Stale, StoreUnwritable
+from controller.store.outbox import lines_after
+from controller.store.store import Store
+from tests.store.samples import PROOF, accept, opened, submit
+from tests.support.clocks import HandClock
+
+NAME = DeploymentId("qwen-1")
+
+
+@contextmanager
+def unwritable(folder: Path) -> Iterator[None]:
+    """No transaction that changes anything can be committed meanwhile; reading goes on."""
+    with closing(sqlite3.connect(folder / "store.db", isolation_level=None)) as other:
+        other.execute("CREATE TRIGGER full BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+        yield
+        other.execute("DROP TRIGGER full")
+
+
+async def running(store: Store) -> None:
+    await store.write(accept)
+
+
+async def told(store: Store, after: int) -> list[tuple[str, bool]]:
+    """Event, and whether it is marked as late, of each line since."""
+    lines = [json.loads(text) for _, text in await store.read(lambda found: lines_after(found, after, limit=1000))]
+    return [(line["event"], (line.get("detail") or {}).get("late", False)) for line in lines]
+
+
+def phase_in(folder: Path) -> str:
+    with closing(sqlite3.connect(folder / "store.db")) as connection:
+        return str(connection.execute("SELECT phase FROM deployments").fetchone()[0])
+
+
+async def test_it_is_owed_to_all_who_read_and_told_before_anything_else_when_writing_works(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await running(store)
+        before = store.book
+        with unwritable(tmp_path):
+            await store.oblige(before.records[NAME], StopReason.IDLE)
+            for _ in range(2):  # whatever else is tried meanwhile
+                assert store.book.records[NAME].phase is Phase.STOP_REQUIRED
+                assert [(duty.due, duty.reason) for duty in store.book.owed()] == [(True, StopReason.IDLE)]
+                assert (store.book.seq_latest, phase_in(tmp_path)) == (before.seq_latest, "requested")
+                with pytest.raises(StoreUnwritable):
+                    await store.write(lambda tx: tx.line("clock.jumped"))
+        await store.write(lambda tx: tx.line("clock.jumped"))
+        assert (store.book.records[NAME].phase, phase_in(tmp_path)) == (Phase.STOP_REQUIRED, "stop-required")
+        assert await told(store, before.seq_latest) == [
+            ("deployment.phase", True),
+            ("obligation.due", True),
+            ("clock.jumped", False),
+        ]
+
+
+async def test_where_it_can_be_written_it_is_written(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await running(store)
+        before = store.book
+        await store.oblige(before.records[NAME], StopReason.IDLE)
+        assert await told(store, before.seq_latest) == [("deployment.phase", False), ("obligation.due", False)]
+        with pytest.raises(Stale):
+            await store.oblige(before.records[NAME], StopReason.IDLE)
+
+
+async def test_it_is_owed_once_and_for_the_reason_that_came_first(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await running(store)
+        record, before = store.book.records[NAME], store.book.seq_latest
+        with unwritable(tmp_path):
+            for reason in (StopReason.IDLE, StopReason.HUNG):
+                await store.oblige(record, reason)
+            await store.oblige(store.book.records[NAME], StopReason.HUNG)
+            assert store.book.records[NAME].reason is StopReason.IDLE
+        await store.write(lambda tx: tx.line("clock.jumped"))
+        assert [event for event, _ in await told(store, before)].count("deployment.phase") == 1
+
+
+async def test_what_is_over_by_then_is_owed_no_more_and_keeps_nobody_from_writing(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await running(store)
+        (duty,) = store.book.obligations.values()
+        record = store.book.records[NAME]
+        await store.oblige(record, StopReason.OPERATOR_REQUEST)
+        await store.write(lambda tx: deployments.discharge(tx, duty.id, PROOF))
+        ended = store.book
+        store.unwritable_since = store.now
+        store.owe_unwritten(record, StopReason.IDLE)  # decided on what is no more
+        assert store.book is ended
+        store.owe_unwritten(ended.records[NAME], StopReason.IDLE)
+        await store.write(lambda tx: tx.line("clock.jumped"))
+        assert store.book.records[NAME].phase is Phase.STOPPED
+        assert store.book.owed() == ()
+
+
+async def test_what_was_not_sent_yet_is_owed_no_stop(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(submit)
+        record = store.book.records[NAME]
+        assert record.phase is Phase.DECLARED
+        with pytest.raises(Refusal):
+            await store.oblige(record, StopReason.IDLE)
+        with unwritable(tmp_path):
+            store.owe_unwritten(record, StopReason.IDLE)
+            assert store.book.owed() == ()
+        await store.write(lambda tx: tx.line("clock.jumped"))
+        assert store.book.records[NAME].phase is Phase.DECLARED
