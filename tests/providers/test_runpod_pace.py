@@ -234,8 +234,16 @@ def test_what_cannot_be_read_of_the_windows_holds_nobody(pace: Pace, said: str) 
     assert held(pace, Kind.READ) is None
 
 
-def test_no_window_is_longer_than_a_day_and_few_are_remembered(pace: Pace) -> None:
-    pace.hear({"ratelimit": '"epoch";r=0;t=999999'})
-    assert held(pace, Kind.READ) == timedelta(days=1)
+@pytest.mark.parametrize(
+    ("policy", "wait"),
+    [('"minute";q=60;w=60', 60 * S), ('"minute";q=60', 300 * S), ("", 300 * S), ('"minute";q=9;w=999999', 86_400 * S)],
+    ids=["as long as it is said to be", "of unsaid length", "without a policy", "a day at most"],
+)
+def test_one_odd_header_makes_nobody_blind_for_a_day(pace: Pace, policy: str, wait: timedelta) -> None:
+    pace.hear({"ratelimit": '"minute";r=0;t=999999', "ratelimit-policy": policy})
+    assert held(pace, Kind.READ) == wait
+
+
+def test_few_windows_are_remembered(pace: Pace) -> None:
     pace.hear({"ratelimit": ", ".join(f'"w{number}";r=0;t=999' for number in range(5000))})
     assert len(pace._windows) <= 8

@@ -44,10 +44,13 @@ KEPT_PART_MOST: Final = 3
 """Of a window too small for that, a third."""
 
 WINDOWS_MAX: Final = 8
+SPAN_UNSAID: Final = timedelta(seconds=300)
+"""No window is longer than it is said to be, and for so long one is believed whose length is not said: it keeps us
+from looking, and nobody asked for that."""
 SAME_WINDOW: Final = timedelta(seconds=2)
 """Ends that lie no further apart are one: they are told in whole seconds, and some time passes on the way."""
 LEFT: Final = re.compile(r'"([^"]{1,32})"\s*;\s*r=([0-9]{1,9})\s*;\s*t=([0-9]{1,6})\b')
-QUOTA: Final = re.compile(r'"([^"]{1,32})"\s*;\s*q=([0-9]{1,9})\b')
+QUOTA: Final = re.compile(r'"([^"]{1,32})"\s*;\s*q=([0-9]{1,9})\b(?:\s*;\s*w=([0-9]{1,6})\b)?')
 
 
 class Kind(StrEnum):
@@ -92,9 +95,11 @@ class Pace:
     def hear(self, headers: Mapping[str, str]) -> None:
         """Take in what an answer says is left of each window."""
         now = self._clock.boot()
-        quotas = {name: int(quota) for name, quota in QUOTA.findall(headers.get("ratelimit-policy", ""))}
+        policy = QUOTA.findall(headers.get("ratelimit-policy", ""))
+        quotas = {name: int(quota) for name, quota, _ in policy}
+        spans = {name: timedelta(seconds=int(span)) for name, _, span in policy if span}
         for name, left, rest in LEFT.findall(headers.get("ratelimit", "")):
-            ends_at = now + min(timedelta(seconds=int(rest)), WAIT_MAX)
+            ends_at = now + min(timedelta(seconds=int(rest)), spans.get(name, SPAN_UNSAID), WAIT_MAX)
             known = self._windows.get(name)
             if known is not None and ends_at <= known.ends_at + SAME_WINDOW:
                 # Calls that left since that answer was written are counted here alone.
