@@ -51,7 +51,7 @@ from controller.supervision import contained
 RECORD_LIMIT: Final = timedelta(seconds=5)
 """How long recording an outcome may hold up a shutdown; after that the intent on disk is the trace."""
 RECORD_RETRY: Final = timedelta(seconds=1)
-RECORD_RETRY_MOST: Final = timedelta(seconds=10)
+RECORD_RETRY_MOST: Final = timedelta(seconds=5)
 UNANSWERED: Final = StopUnknown(detail="the controller was stopped before the answer came")
 
 log = structlog.get_logger(__name__)

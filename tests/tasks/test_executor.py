@@ -267,7 +267,7 @@ async def test_an_answer_is_recorded_however_long_the_store_cannot_be_written(be
     await bench.move(8)
     assert bench.record().phase is Phase.DECLARED
     bench.mend_store()
-    await bench.move(2)
+    await bench.move(5)
     assert (bench.record().phase, bench.record().key) == (Phase.REQUESTED, bench.provider.resources[0].key)
 
 
@@ -278,7 +278,7 @@ async def test_a_create_whose_intent_cannot_be_written_does_not_leave_and_is_can
     (await bench.executor()).start(planned, bench.model)
     await bench.move(4)
     bench.mend_store()
-    await bench.move(2)
+    await bench.move(5)
     assert bench.provider.calls["create"] == 0
     assert bench.record().phase is Phase.CANCELLED
 
