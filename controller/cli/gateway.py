@@ -1,13 +1,15 @@
 """How is a gateway put together and run?
 
 The composition root of `gpuwarden gateway`: config and keys in, a bound address, signals, and an end that lets open
-requests finish. It holds model servers' keys and digests of clients' keys, and never the provider's.
+requests finish; in this process, or in several workers. It holds model servers' keys and digests of clients' keys, and
+never the provider's.
 """
 
 import os
 import signal
-import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,12 @@ import structlog
 
 from controller import log
 from controller.api.client import DaemonClient
-from controller.cli.exits import Exit, Failure
+from controller.api.serve import bind_unix
+from controller.cli.exits import Exit
+from controller.cli.heralds import STOP_MARGIN, Herald, ToParent, ToSystemd
+from controller.cli.listening import Sockets, close_all, listeners
+from controller.cli.worker_metrics import metrics_of_all
+from controller.cli.workers import Ties, Workers
 from controller.clock import SystemClock
 from controller.gateway.app import Gateway, build
 from controller.gateway.clients import Client, ReadClients
@@ -33,18 +40,43 @@ from controller.settings import ConfigProblems, HandedKey, Settings
 Signature = tuple[int, ...] | None
 
 _log = structlog.get_logger(__name__)
-_BACKLOG: Final = 2048
 _MIB: Final = 1 << 20
-_STOP_MARGIN: Final = timedelta(seconds=15)
 
 
-def run_gateway(settings: Settings) -> Exit:
+def run_gateway(settings: Settings, workers: int | None = None) -> Exit:
     """Until a signal. Raises ConfigProblems for a key that is missing, Failure for an address that is taken."""
     log.configure(settings.written.log_level)
     config = gateway_config(settings)
-    with bound(settings.written.gateway.listen) as listener:
-        anyio.run(partial(_run, settings, config, listener), backend_options={"use_uvloop": True})
+    count = workers or settings.written.gateway.workers
+    sockets = listeners(
+        settings.written.gateway.listen,
+        workers=count,
+        environment=os.environ,
+        process_id=os.getpid(),
+        open_to_all=settings.client_keys() is None,
+    )
+    notifier = Notifier(os.environ, process_id=os.getpid())
+    try:
+        if count == 1:
+            run = partial(_run, settings, config, sockets[0], ToSystemd(notifier))
+            anyio.run(run, backend_options={"use_uvloop": True})
+        else:
+            _run_workers(settings, config, sockets, notifier)
+    finally:
+        close_all(sockets)
     return Exit.OK
+
+
+def _run_workers(settings: Settings, config: GatewayConfig, sockets: Sequence[Sockets], notifier: Notifier) -> None:
+    with tempfile.TemporaryDirectory(prefix="gpuwarden-gateway-") as folder:
+        Workers(
+            count=len(sockets),
+            work=partial(_work, settings, config, sockets, Path(folder)),
+            on_stop=partial(close_all, sockets),
+            clock=SystemClock(),
+            notifier=notifier,
+            ends_within=config.drain_limit + STOP_MARGIN,
+        ).run()
 
 
 def gateway_config(settings: Settings) -> GatewayConfig:
@@ -134,24 +166,24 @@ def _client(key: HandedKey) -> Client:
     )
 
 
-def bound(listen: str) -> socket.socket:
-    """A listening socket. Raises Failure if there can be none."""
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, int(port)))
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        raise Failure(Exit.FAILED, f"cannot listen on {listen}: {error.strerror or error}") from error
-    return listener
+def _work(settings: Settings, config: GatewayConfig, sockets: Sequence[Sockets], folder: Path, ties: Ties) -> int:
+    """In a worker's own process."""
+    own = sockets[ties.number]
+    for others in sockets:
+        for each in others:
+            if each not in own:
+                each.close()  # so that it closes with its own worker
+    place, peers = metrics_of_all(folder, workers=len(sockets), own=ties.number)
+    config = replace(config, join_metrics=peers)
+    anyio.run(
+        partial(_run, settings, config, own, ToParent(ties), own_metrics=place), backend_options={"use_uvloop": True}
+    )
+    return Exit.OK
 
 
-async def _run(settings: Settings, config: GatewayConfig, listener: socket.socket) -> None:
+async def _run(
+    settings: Settings, config: GatewayConfig, sockets: Sockets, herald: Herald, *, own_metrics: Path | None = None
+) -> None:
     gateway = build(
         config,
         daemon=DaemonClient.at_socket(str(settings.places.gateway_socket)),
@@ -159,29 +191,33 @@ async def _run(settings: Settings, config: GatewayConfig, listener: socket.socke
         clock=SystemClock(),
         randomness=SystemRandomness(),
     )
-    notifier = Notifier(os.environ, process_id=os.getpid())
     stopped = anyio.Event()
     async with anyio.create_task_group() as group:
         group.start_soon(gateway.run)
-        group.start_soon(_beat, notifier, gateway)
-        group.start_soon(partial(_stop_when_signalled, gateway, notifier, stopped, limit=config.drain_limit))
-        notifier.ready()
-        await serve(gateway.app, [listener], stopped)
+        if own_metrics is not None:
+            group.start_soon(serve, gateway.own_metrics, [bind_unix(own_metrics, mode=0o600)], stopped)
+        group.start_soon(partial(_stop_when_signalled, gateway, herald, stopped, limit=config.drain_limit))
+        group.start_soon(herald.until_alone)
+        herald.serves()
+        group.start_soon(_beat, herald, gateway)
+        await serve(gateway.app, sockets, stopped)
         group.cancel_scope.cancel()
 
 
-async def _stop_when_signalled(gateway: Gateway, notifier: Notifier, stopped: anyio.Event, *, limit: timedelta) -> None:
+async def _stop_when_signalled(gateway: Gateway, herald: Herald, stopped: anyio.Event, *, limit: timedelta) -> None:
     """The first signal lets open requests end, a second one does not."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            break
-        notifier.stopping()
-        notifier.needs(limit + _STOP_MARGIN)
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for number in signals:
+            if number != signal.SIGHUP:
+                break
+            _log.info("config_kept", why="client keys and server keys are read anew; the rest needs a restart")
+        herald.stops(limit)
         async with anyio.create_task_group() as group:
             group.start_soon(_drain, gateway, group.cancel_scope)
-            async for _ in signals:
-                group.cancel_scope.cancel()
-                break
+            async for number in signals:
+                if number != signal.SIGHUP:
+                    group.cancel_scope.cancel()
+                    break
     stopped.set()
 
 
@@ -190,11 +226,10 @@ async def _drain(gateway: Gateway, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _beat(notifier: Notifier, gateway: Gateway) -> None:
-    """Tell systemd that the loop turns."""
-    if notifier.watchdog is None:
+async def _beat(herald: Herald, gateway: Gateway) -> None:
+    """Tell that the loop turns."""
+    if herald.rhythm is None:
         return
     while True:
-        notifier.alive()
-        notifier.said(f"{gateway.live} open requests")
-        await anyio.sleep(notifier.watchdog.total_seconds() / 2)
+        herald.lives(gateway.live)
+        await anyio.sleep(herald.rhythm.total_seconds())

@@ -56,11 +56,22 @@ def restore(
 
 
 @app.command(rich_help_panel=ADMIN)
-def gateway(config: ConfigOption = None) -> int:
+def gateway(
+    config: ConfigOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Processes that serve, instead of the config's; each has queues and clients' limits of its own.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
     """The fixed address; several may run."""
     from controller.cli import gateway as composition
 
-    return composition.run_gateway(settings_from(config))
+    return composition.run_gateway(settings_from(config), workers)
 
 
 @app.command(rich_help_panel=ADMIN)

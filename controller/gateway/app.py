@@ -270,9 +270,15 @@ class Gateway:
         elif asked == "/metrics":
             if (scope.get("client") or ("",))[0] not in LOOPBACK:
                 self.clients.of(dict(scope["headers"]))
-            await reply.whole(200, TEXT_TYPE, self._metrics())
+            text, join = self._metrics(), self._config.join_metrics
+            await reply.whole(200, TEXT_TYPE, text if join is None else await join(text))
         else:
             raise not_served()
+
+    async def own_metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What another worker is told on the way between them."""
+        passage = Passage(self.name, anyio.current_time())
+        await Reply(send, scope, passage, voice_for(None, scope["headers"])).whole(200, TEXT_TYPE, self._metrics())
 
     def _models(self, client: Client) -> bytes:
         """Each model that this client may use, and behind it its adapters."""

@@ -4,7 +4,7 @@ Plain values: the composition root reads the config file, the credentials and th
 anybody who reaches the address may use it, so the composition root refuses to listen beyond loopback then.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -42,6 +42,8 @@ class GatewayConfig:
     """Writes a line for each request that ended; None: nothing is written."""
     day_book: DayBook | None = None
     """Where it is kept what clients with a budget spent; None: nowhere."""
+    join_metrics: Callable[[bytes], Awaitable[bytes]] | None = None
+    """Makes of this worker's metrics those of all; None where it is the only one."""
     body_limit: int = 10 * 1024 * 1024
     body_wait: timedelta = timedelta(seconds=120)
     """A client that has not sent its whole body by then is dropped."""

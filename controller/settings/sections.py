@@ -68,6 +68,8 @@ class GatewaySection(BaseModel):
     """Digests of clients' keys that may do everything. None at all, nor handed out: whoever reaches it is served."""
     keys_file: FilePath | None = None
     """The same, one a line, in a file of its own."""
+    workers: Annotated[int, whole(1, 64)] = 1
+    """Processes that serve. Too low: one core is the limit. Too high: memory, and each proves each machine anew."""
     queue: Annotated[int, whole(1, 4096)] = 64
     """Callers that wait for one model. Too low: bursts are refused while it starts. Too high: memory, stale answers."""
     wait: Annotated[timedelta, span("0s", "30m")] = timedelta(seconds=570)

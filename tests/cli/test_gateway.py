@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from controller.cli.exits import Exit, Failure
-from controller.cli.gateway import bound, gateway_config
+from controller.cli.gateway import gateway_config
+from controller.cli.listening import bound
 from controller.settings import ConfigProblems
 from tests.cli.conftest import Run
 from tests.test_settings import SHORT, taken
