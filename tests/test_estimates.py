@@ -248,7 +248,7 @@ def test_the_servers_own_arguments_say_what_a_number_takes(
         ('extra_args = ["--kv-cache-dtype", "nvfp4"]\n', "extra_args sets --kv-cache-dtype to what is not known here"),
         ('extra_args = ["--kv-cache-dtype"]\n', "extra_args sets --kv-cache-dtype to what is not known here"),
         ('extra_args = ["--speculative-config", "{}"]\n', "extra_args sets --speculative-config, and what is kept"),
-        ('extra_args = ["--max_model_len=9"]\n', "extra_args sets --max-model-len, and what is kept then is not known"),
+        ('extra_args = ["--max_model_len=40000"]\n', "extra_args sets --max-model-len, and what is kept then is not known"),
         ('extra_args = ["-tp", "4"]\n', "extra_args sets -tp, and what is kept then is not known"),
         (f'{LLAMA}extra_args = ["-ngl", "10"]\n', "extra_args sets -ngl, and what is kept then is not known"),
         (f'{LLAMA}extra_args = ["-ctk", "q9"]\n', "extra_args sets --cache-type-k to what is not known here"),
