@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import anyio
 
-from benchmarks import daemon, fixed_address, many, virtual
+from benchmarks import counting, daemon, fixed_address, many, virtual
 from benchmarks.printing import machine, print_json, print_table
 from benchmarks.rows import Row, missing
 
@@ -33,6 +33,7 @@ class Group:
 GROUPS: tuple[Group, ...] = (
     Group(name="daemon", limit=timedelta(seconds=150), measure=daemon.measure),
     Group(name="gateway", limit=timedelta(seconds=90), measure=fixed_address.measure),
+    Group(name="counting", limit=timedelta(seconds=60), play=counting.play),
     Group(name="many", limit=timedelta(seconds=180), measure=many.measure),
     Group(name="virtual", limit=timedelta(seconds=60), play=virtual.play),
 )
