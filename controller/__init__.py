@@ -38,6 +38,8 @@ The life of a machine, and the file that rules each step:
 * is this store an old copy, or unusable        core.restoration, store.restoring, tasks.restore_matcher; store.salvage
 * what elapsed before this command              store.elapsed
 * what falls due while nothing can be written   store.unwritten
+* who may ask for what, how often, for how much gateway.clients, gateway.allowances, gateway.spending
+* what became of one request                    gateway.passage, gateway.closing; gateway.tally, gateway.access_log
 * would it work, asked by a person              cli.doctor, through providers.inspecting
 * are we blind                                  tasks.account_guard (whose account), tasks.lookout (no listing)
 * is it serving                                 core.readiness; what one probe adds to it: upstreams.proof

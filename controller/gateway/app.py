@@ -31,7 +31,7 @@ from controller.gateway.passage import Passage
 from controller.gateway.placement import Placement
 from controller.gateway.proof import Proofs
 from controller.gateway.proxy import Proxy
-from controller.gateway.refusals import Refused, not_served
+from controller.gateway.refusals import Refused, Voice, not_served
 from controller.gateway.reply import CutOff, Reply, Send
 from controller.gateway.reports import Reports
 from controller.gateway.routes import Key, RouteTable, follow
@@ -227,6 +227,8 @@ class Gateway:
     async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
         passage = reply.passage
         passage.wire = shape.name
+        if shape.voice is Voice.ANTHROPIC:
+            passage.headers.append((b"request-id", passage.request_id.encode()))  # where its clients look for it
         if self.rooms.draining:
             raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
         client = passage.client = self.clients.of(dict(scope["headers"]))

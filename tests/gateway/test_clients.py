@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from decimal import Decimal
+from typing import Any
 
 import anyio
 import pytest
@@ -157,3 +159,30 @@ def test_a_key_of_the_config_goes_on_working_beside_those_handed_out() -> None:
         return [(await world.ask(asking(), key=key)).status for key in (CLIENT_KEY, "alice")]
 
     assert in_world(scene, read_clients=kept.read) == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked", "status"),
+    [
+        ({"models": frozenset({"m2"})}, "m1", 403),
+        ({"requests_per_minute": 1}, "m1", 429),
+        ({"usd_per_day": Decimal("0.001")}, "m1", 429),
+        ({}, "nope", 404),
+    ],
+)
+def test_what_a_client_is_refused_is_no_use_of_the_machine_that_serves(
+    limits: dict[str, Any], asked: str, status: int
+) -> None:
+    """B25: an idle stop would be put off by whoever may not use the model."""
+
+    async def scene(world: World) -> tuple[int, int, int]:
+        await world.ready()
+        world.server.think_s = 2
+        await world.ask(asking(), key="alice")
+        await anyio.sleep(30)
+        before = len(world.daemon.leases)
+        answer = await world.ask(asking(asked), key="alice")
+        await anyio.sleep(30)
+        return answer.status, len(world.daemon.leases) - before, len(world.daemon.starts)
+
+    assert in_world(scene, read_clients=Kept(client("alice", **limits)).read) == (status, 0, 0)

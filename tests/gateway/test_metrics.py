@@ -183,3 +183,13 @@ def test_every_answer_has_an_id_of_its_own(body: object, options: dict[str, str]
     assert (one, two) == (status, status)
     assert first != second
     assert re.fullmatch(rb"g-[0-9a-f]{10}-[0-9a-f]+", first)
+
+
+def test_the_clients_of_anthropic_find_it_under_their_own_name_too() -> None:
+    async def scene(world: World) -> tuple[bytes, bytes]:
+        await world.changed(wires=["chat", "messages"])
+        answer = await world.ask(asking("nope", max_tokens=1), path="/v1/messages")
+        return answer.headers[b"request-id"], answer.headers[b"x-request-id"]
+
+    anthropic, ours = in_world(scene)
+    assert anthropic == ours
