@@ -6,7 +6,6 @@ an instant is RFC 3339 in UTC.
 
 from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from controller.api import money
@@ -14,7 +13,7 @@ from controller.api.explain import lines_of, models_of
 from controller.api.load import load
 from controller.api.panel import Panel
 from controller.api.readiness import reasons
-from controller.api.views import held, listed_at, phase_of, routable, stance
+from controller.api.views import held, listed_at, phase_of, rate, routable, stance, usd
 from controller.core import idle, replacement, start
 from controller.core.deployment import Record
 from controller.core.evidence import Evidence
@@ -33,10 +32,6 @@ Json = dict[str, Any]
 
 def at(instant: datetime | None) -> str | None:
     return None if instant is None else stamp(instant)
-
-
-def usd(amount: Decimal | None) -> str | None:
-    return None if amount is None else format(amount.normalize(), "f")
 
 
 def resource(key: ResourceKey | None) -> Json | None:
@@ -126,7 +121,7 @@ def model(panel: Panel, alias: str) -> Json:
         "routes": len(routable(records)),
         "open_requests": sum(panel.stream_leases.open_requests(record.id, now=panel.now) for record in records),
         "load": load(panel, alias),
-        "usd_per_hour": _rate(records),
+        "usd_per_hour": rate(records),
         "money": money.of_records(panel, records),
         "idle_stop_at": at(_idle_stop(panel, records)),
         "why": lines_of(panel, alias)[0].text,
@@ -144,11 +139,6 @@ def _schedule(panel: Panel, policy: ModelPolicy) -> Json | None:
         return None
     word = {Warm: "warm", Off: "off", Open: "open"}[type(found)]
     return {"stance": word, "until": at(found.until)}
-
-
-def _rate(records: Sequence[Record]) -> str | None:
-    known = [record.usd_per_hour for record in records if record.usd_per_hour is not None]
-    return usd(sum(known, Decimal(0))) if known else None
 
 
 def _idle_stop(panel: Panel, records: Sequence[Record]) -> datetime | None:

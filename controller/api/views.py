@@ -95,11 +95,22 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "queue": model.queue,
         "cold_start_seconds": None if memory.cold_start is None else round(memory.cold_start.total_seconds(), 3),
         "key_file": None,
+        "usd_per_hour": rate(live),
         "routes": [_route(panel, record, model) for record in routable(records)],
         "starting": _starting(panel, records, memory),
         "refusal": None if refusal is None else refusal_json(refusal, now),
         "failure": _failure(panel, memory),
     }
+
+
+def usd(amount: Decimal | None) -> str | None:
+    return None if amount is None else format(amount.normalize(), "f")
+
+
+def rate(records: Iterable[Record]) -> str | None:
+    """What these cost an hour, as far as it is known."""
+    known = [record.usd_per_hour for record in records if record.usd_per_hour is not None]
+    return usd(sum(known, Decimal(0))) if known else None
 
 
 def serving(live: Iterable[Record]) -> list[Record]:

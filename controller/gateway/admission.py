@@ -15,7 +15,7 @@ from controller.gateway import document
 from controller.gateway.clients import Client
 from controller.gateway.config import GatewayConfig
 from controller.gateway.document import Document
-from controller.gateway.refusals import Refused, bad_request, not_served
+from controller.gateway.refusals import Refused, bad_request, not_served, unknown_model
 from controller.gateway.routes import RouteTable
 from controller.gateway.wires import Shape
 
@@ -89,7 +89,7 @@ def named(model: str, config: GatewayConfig) -> tuple[str, str | None]:
     alias, colon, adapter = model.partition(":")
     declared = config.declared.get(alias)
     if alias not in config.models or (colon and (declared is None or adapter not in declared.adapters)):
-        raise Refused(Code.UNKNOWN_MODEL, f"there is no model {model[:128]!r}")
+        raise unknown_model(model)
     return alias, adapter if colon else None
 
 

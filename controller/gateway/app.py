@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,18 +20,19 @@ from controller.clock import Clock
 from controller.core.errors import Code
 from controller.gateway.admission import ClientGone, Receive, Scope, admit
 from controller.gateway.allowances import Allowances
-from controller.gateway.clients import Client, Clients
+from controller.gateway.clients import Clients
 from controller.gateway.closing import GONE, STOPPED, Closing
 from controller.gateway.config import GatewayConfig, Job
 from controller.gateway.contact import Contact
 from controller.gateway.doubts import Doubts
 from controller.gateway.exchange import Desk, Exchange
 from controller.gateway.exposition import Moment, exposition
+from controller.gateway.listing import listed, one
 from controller.gateway.passage import Passage
 from controller.gateway.placement import Placement
 from controller.gateway.proof import Proofs
 from controller.gateway.proxy import Proxy
-from controller.gateway.refusals import Refused, Voice, not_served
+from controller.gateway.refusals import Refused, Voice, not_served, unknown_model
 from controller.gateway.reply import CutOff, Reply, Send
 from controller.gateway.reports import Reports
 from controller.gateway.routes import Key, RouteTable, follow
@@ -50,6 +51,7 @@ AFTER_END_S: Final = 2.0
 AFTER_STOP: Final = timedelta(seconds=5)
 JSON_TYPE: Final = [(b"content-type", b"application/json")]
 TEXT_TYPE: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+MODELS: Final = "/v1/models"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -267,8 +269,8 @@ class Gateway:
         asked = scope["path"] if scope["method"] in ("GET", "HEAD") else ""
         if asked == "/healthz":
             await reply.whole(200, JSON_TYPE, b'{"ok":true}')
-        elif asked == "/v1/models":
-            await reply.whole(200, JSON_TYPE, self._models(self.clients.of(dict(scope["headers"]))))
+        elif asked == MODELS or asked.startswith(f"{MODELS}/"):
+            await reply.whole(200, JSON_TYPE, self._models(scope))
         elif asked == "/metrics":
             if (scope.get("client") or ("",))[0] not in LOOPBACK:
                 self.clients.of(dict(scope["headers"]))
@@ -282,18 +284,17 @@ class Gateway:
         passage = Passage(self.name, anyio.current_time())
         await Reply(send, scope, passage, voice_for(None, scope["headers"])).whole(200, TEXT_TYPE, self._metrics())
 
-    def _models(self, client: Client) -> bytes:
-        """Each model that this client may use, and behind it its adapters."""
-        entries: list[dict[str, Any]] = []
-        for alias in self._config.models:
-            entry = {"id": alias, "object": "model", "created": 0, "owned_by": "gpuwarden"}
-            if client.may_use(alias):
-                entries.append(entry)
-            declared = self._config.declared.get(alias)
-            for adapter in () if declared is None else declared.adapters:
-                if client.may_use(alias, adapter):
-                    entries.append({**entry, "id": f"{alias}:{adapter}", "parent": alias})
-        return json.dumps({"object": "list", "data": entries}).encode()
+    def _models(self, scope: Scope) -> bytes:
+        """The list, or the one that the path names."""
+        client = self.clients.of(dict(scope["headers"]))
+        voice = voice_for(None, scope["headers"])
+        name = scope["path"].removeprefix(MODELS).removeprefix("/")
+        if not name:
+            return json.dumps(listed(self._config, self.table.views, client, voice)).encode()
+        found = one(name, self._config, self.table.views, client, voice)
+        if found is None:
+            raise unknown_model(name)
+        return json.dumps(found).encode()
 
     def _metrics(self) -> bytes:
         at_work = Counter(exchange.demand.alias for exchange in self._live if exchange.reply.passage.placed_at)

@@ -105,3 +105,7 @@ def not_served(status: int = 404) -> Refused:
 
 def bad_request(message: str) -> Refused:
     return Refused(Code.BAD_REQUEST, message)
+
+
+def unknown_model(name: str) -> Refused:
+    return Refused(Code.UNKNOWN_MODEL, f"there is no model {name[:128]!r}")

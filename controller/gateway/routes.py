@@ -81,6 +81,8 @@ class View:
     queue: int = DEFAULT_QUEUE
     cold_start: timedelta | None = None
     """What a start took, by the daemon's own history."""
+    usd_per_hour: str | None = None
+    """What all that lives of it costs, where that is known."""
     routes: tuple[Route, ...] = ()
     starting: Starting | None = None
     refusal: Refusal | None = None
@@ -102,6 +104,7 @@ def parse_view(alias: str, raw: Mapping[str, Any]) -> View:
         wait=DEFAULT_WAIT if (wait := _span(raw.get("wait_seconds"))) is None else wait,
         queue=int(raw.get("queue", DEFAULT_QUEUE)),
         cold_start=_span(raw.get("cold_start_seconds")),
+        usd_per_hour=raw.get("usd_per_hour"),
         routes=tuple(_route(route) for route in raw.get("routes", ())),
         starting=_starting(raw.get("starting")),
         refusal=_refusal(raw.get("refusal")),

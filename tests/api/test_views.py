@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.api.views import usd
 from controller.core import start
 from controller.core.book import Failure
 from controller.core.errors import Code
@@ -50,6 +51,7 @@ async def test_a_model_that_nobody_wants_is_off_and_shows_its_config(house: Worl
         "queue": 64,
         "cold_start_seconds": None,
         "key_file": None,
+        "usd_per_hour": None,
         "routes": [],
         "starting": None,
         "refusal": None,
@@ -67,6 +69,7 @@ async def test_what_serves_is_a_route_and_ready(house: World) -> None:
     record = await house.serve()
     view = await house.view()
     assert view["phase"] == "ready"
+    assert view["usd_per_hour"] == usd(record.usd_per_hour) is not None
     assert view["starting"] is None
     assert view["routes"] == [
         {

@@ -38,6 +38,7 @@ async def served(upstream_port: int, **changes: Any) -> AsyncIterator[Served]:
         **changes,
     }
     daemon = FakeDaemon("m1")
+    daemon.change("m1", wires=["chat", "completions", "embeddings", "responses", "messages"])
     daemon.change("m1", phase="ready", routes=[route("d1", f"http://127.0.0.1:{upstream_port}/v1/")])
     pool = Pool()
     gateway = build(
@@ -56,8 +57,27 @@ async def served(upstream_port: int, **changes: Any) -> AsyncIterator[Served]:
         await _until_listening(listening.getsockname()[1])
         yield Served(gateway, daemon, pool, listening.getsockname()[1])
         stopped.set()
+        pool.close()
         await asyncio.sleep(0.15)
         group.cancel_scope.cancel()
+
+
+def go_cold(gateway: Served, upstream_port: int, *, start_s: float = 0.5) -> None:
+    """The model runs nowhere, and does `start_s` after somebody asks for it."""
+    loop = asyncio.get_running_loop()
+
+    def ready() -> None:
+        routes = [route("d2", f"http://127.0.0.1:{upstream_port}/v1/", proven=False)]
+        gateway.daemon.change("m1", phase="ready", routes=routes, starting=None)
+
+    def begin(alias: str) -> None:
+        gateway.daemon.on_start = lambda alias: None
+        starting = {"deployment": "d2", "phase": "loading", "eta_seconds": 1.0, "usd_so_far": "0.01"}
+        gateway.daemon.change(alias, phase="starting", starting=starting)
+        loop.call_later(start_s, ready)
+
+    gateway.daemon.change("m1", phase="off", routes=[])
+    gateway.daemon.on_start = begin
 
 
 async def _until_listening(port: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.gateway.sockets import Served, served
+from tests.gateway.sockets import Served, go_cold, served
 from tests.gateway.stub_server import DONE, event
 from tests.gateway.world import CLIENT_KEY
 from tests.support.fake_daemon import route
@@ -25,13 +25,30 @@ async def model_server(exchange: RawExchange) -> None:
             await exchange.chunk(piece)
         await exchange.write(b"0\r\n\r\n")
         return
+    if "input" in asked:
+        embedding = {"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        await plainly(exchange, {"object": "list", "model": asked["model"], "data": [embedding], "usage": usage})
+        return
+    message: dict[str, Any] = {"role": "assistant", "content": "one two"}
+    if asked.get("tools"):
+        call = {"name": asked["tools"][0]["function"]["name"], "arguments": '{"city":"Bonn"}'}
+        message = {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "t1", "type": "function", "function": call}],
+        }
     answer = {
         "id": "c1",
         "object": "chat.completion",
         "created": 1,
         "model": asked["model"],
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "one two"}}],
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
     }
+    await plainly(exchange, answer)
+
+
+async def plainly(exchange: RawExchange, answer: dict[str, Any]) -> None:
     body = json.dumps(answer).encode()
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     await exchange.write(head + body)
@@ -108,3 +125,19 @@ async def test_it_raises_the_error_that_was_meant(key: str, alias: str, error: t
         async with client:
             with pytest.raises(error):
                 await client.chat.completions.create(model=alias, messages=[])
+
+
+TOOL: Any = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+
+
+@pytest.mark.process
+async def test_it_calls_tools_and_embeds_from_a_cold_model_on() -> None:
+    async with raw_server(model_server) as server, served(server.port) as gateway, client_of(gateway) as client:
+        go_cold(gateway, server.port)
+        answer = await client.chat.completions.create(
+            model="m1", messages=[{"role": "user", "content": "how is it in Bonn?"}], tools=[TOOL]
+        )
+        vectors = await client.embeddings.create(model="m1", input="word", encoding_format="float")
+    calls = answer.choices[0].message.tool_calls or []
+    assert [call.to_dict()["function"] for call in calls] == [{"name": "weather", "arguments": '{"city":"Bonn"}'}]
+    assert vectors.data[0].embedding == [0.5, 0.25]
