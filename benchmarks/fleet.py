@@ -24,6 +24,7 @@ from controller.core.lifecycle import Phase
 from controller.core.machine_log import Log
 from controller.core.obligation import Obligation
 from controller.core.readiness import Verdict
+from controller.core.storage import Storage
 from controller.daemon.built import Daemon, Mode, Seams
 from controller.daemon.launches import fleet
 from controller.daemon.wiring import Ports, Wiring, wire
@@ -100,6 +101,9 @@ class Account:
 
     async def read_bill(self, since: datetime) -> Bill:
         return await self._provider.read_bill(since)
+
+    async def read_storage(self) -> Storage:
+        return await self._provider.read_storage()
 
     async def read_stock(self, model: str) -> Stock:
         return await self._provider.read_stock(model)

@@ -10,13 +10,14 @@ import pytest
 from controller.core.architecture import read_architecture
 from controller.core.layers import CannotSize
 from controller.core.sizing import Room
+from controller.core.storage import standard_usd_per_month
 from controller.emulators.runpod.catalog import GPUS
 from controller.settings import load
 from controller.settings.cache_numbers import number_bytes
 from controller.settings.cards import CARD_GB
 from controller.settings.estimates import Estimate, Fit, estimate, gigabytes
 from controller.settings.model_files import ModelFiles
-from controller.settings.sizes import volume_gb, volume_usd_per_month
+from controller.settings.sizes import volume_gb
 from tests.core import model_samples as samples
 from tests.test_settings import SHORT
 
@@ -206,7 +207,7 @@ def test_the_volume_is_told_only_where_there_is_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size_gb", "usd"), [(120, "8.40"), (1000, "70.00"), (1001, "70.05"), (3000, "170.00")])
 def test_a_volume_is_cheaper_beyond_its_first_thousand_gb(size_gb: int, usd: str) -> None:
-    assert volume_usd_per_month(size_gb) == Decimal(usd)
+    assert standard_usd_per_month(size_gb) == Decimal(usd)
 
 
 def test_what_volumes_bill_beside_every_estimate_is_told(tmp_path: Path) -> None:
@@ -248,7 +249,10 @@ def test_the_servers_own_arguments_say_what_a_number_takes(
         ('extra_args = ["--kv-cache-dtype", "nvfp4"]\n', "extra_args sets --kv-cache-dtype to what is not known here"),
         ('extra_args = ["--kv-cache-dtype"]\n', "extra_args sets --kv-cache-dtype to what is not known here"),
         ('extra_args = ["--speculative-config", "{}"]\n', "extra_args sets --speculative-config, and what is kept"),
-        ('extra_args = ["--max_model_len=40000"]\n', "extra_args sets --max-model-len, and what is kept then is not known"),
+        (
+            'extra_args = ["--max_model_len=40000"]\n',
+            "extra_args sets --max-model-len, and what is kept then is not known",
+        ),
         ('extra_args = ["-tp", "4"]\n', "extra_args sets -tp, and what is kept then is not known"),
         (f'{LLAMA}extra_args = ["-ngl", "10"]\n', "extra_args sets -ngl, and what is kept then is not known"),
         (f'{LLAMA}extra_args = ["-ctk", "q9"]\n', "extra_args sets --cache-type-k to what is not known here"),

@@ -26,6 +26,7 @@ from controller.core.policy import ModelPolicy
 from controller.core.reconcile import startup_ends_at
 from controller.core.schedule import Off, Open, Warm, dismissed
 from controller.core.spend import to_usd
+from controller.core.storage import in_words as in_words_of_storage
 from controller.core.unlisted import ALARM as UNLISTED
 from controller.store.ledger import believed_micros
 from controller.store.transaction import stamp
@@ -64,6 +65,9 @@ def lines_of(panel: Panel, alias: str) -> list[Line]:
     else:
         lines += _of_empty_slots(panel, model, len({record.slot for record in serving(records)}))
         lines += _of_schedule(panel, model)
+    storage = panel.view.value.storage
+    if storage is not None and (volumes := storage.of(alias)):
+        lines.append(Line(subject=alias, text=in_words_of_storage(volumes), since=storage.asked_at))
     if (told := panel.book.alarms.get((UNLISTED, alias))) is not None:
         lines.append(Line(subject=alias, text=told.detail, since=told.since))
     lines += [_of_duty(panel, duty) for duty in panel.book.obligations.values() if duty.open and duty.model == alias]

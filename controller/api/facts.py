@@ -62,6 +62,7 @@ def status(panel: Panel) -> Json:
         "obligations_ended": {ending.value: book.ended.get(ending, 0) for ending in Ending},
         "foreign": sum(1 for found in book.sightings.values() if found.whose in {Whose.FOREIGN, Whose.UNMARKED}),
         "spend": spend(panel),
+        "storage": money.of_storage(panel),
         "listing": listing(panel),
         "tasks": tasks(panel),
         "alarms": [

@@ -180,11 +180,27 @@ def _money(panel: Panel) -> Iterator[Metric]:
     today = money.of_today(panel)["billed_usd"]
     samples: list[Sample] = [] if today is None else [({}, float(today))]
     yield _gauge("spend_billed_usd", "What the provider's bill says of today so far.", samples)
+    yield from _storage(panel)
     bill, now = panel.view.value.bill, panel.now
     ages: list[Sample] = (
         [] if bill is None or bill.problem is not None else [({}, (now - bill.asked_at).total_seconds())]
     )
     yield _gauge("bill_age_seconds", "Age of the latest bill, where it could be read.", ages)
+
+
+def _storage(panel: Panel) -> Iterator[Metric]:
+    storage = money.of_storage(panel)
+    told = storage["volumes"]
+    found = [
+        ({"volume": volume["id"], "place": volume["place"]}, float(volume["usd_per_hour"]))
+        for volume in told
+        if volume["usd_per_hour"] is not None
+    ]
+    yield _gauge("volume_usd_per_hour", "What each volume that models name bills day and night, where known.", found)
+    unknown = sum(1 for volume in told if volume["usd_per_hour"] is None)
+    asked = told or storage["usd_per_hour"] is not None  # not so before the first look at them
+    says = "Volumes that models name of which nobody knows what they bill."
+    yield _gauge("volumes_unpriced", says, [({}, unknown)] if asked else [])
 
 
 def _open_requests(panel: Panel, alias: str) -> int:

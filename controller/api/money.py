@@ -7,12 +7,14 @@ that does not go back to the begin.
 
 from collections.abc import Collection
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from controller.api.panel import Panel
 from controller.core.billing import Billed, sum_since
 from controller.core.deployment import Record
 from controller.core.spend import to_usd
+from controller.core.storage import Storage
 from controller.store.ledger import believed_micros
 from controller.store.transaction import stamp
 
@@ -61,6 +63,37 @@ def of_records(panel: Panel, records: Collection[Record]) -> Json:
 
 def of_today(panel: Panel) -> Json:
     return _billed_json(billed_today(panel))
+
+
+def of_storage(panel: Panel) -> Json:
+    """What the volumes that models name bill, beside everything else here. Not asked for yet is unknown, unless there
+    are none."""
+    none, storage = Storage(volumes=()), panel.view.value.storage
+    named = any(model.volumes for model in panel.models.values())
+    told = storage or none
+    known = storage is not None or not named
+    return {
+        "usd_per_hour": _rounded(told.usd_per_hour) if known else None,
+        "usd_per_month": _rounded(told.usd_per_month) if known else None,
+        "asked_at": None if told.asked_at is None else stamp(told.asked_at),
+        "problem": told.problem,
+        "volumes": [
+            {
+                "id": volume.id,
+                "place": volume.place,
+                "models": list(volume.models),
+                "found": volume.found,
+                "size_gb": volume.size_gb,
+                "usd_per_hour": _rounded(volume.usd_per_hour),
+                "usd_per_month": _rounded(volume.usd_per_month),
+            }
+            for volume in told.volumes
+        ],
+    }
+
+
+def _rounded(amount: Decimal | None) -> str | None:
+    return None if amount is None else f"{amount:.4f}"
 
 
 def _billed_json(found: Billed | None) -> Json:

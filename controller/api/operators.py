@@ -10,7 +10,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from controller.api import facts, metrics
+from controller.api import facts, metrics, money
 from controller.api.board import wait_until
 from controller.api.explain import lines_of, models_of
 from controller.api.panel import Panel
@@ -96,7 +96,7 @@ async def evidence(panel: Panel, request: Request) -> Response:
 
 
 async def spend(panel: Panel, request: Request) -> Response:
-    return JSONResponse({"schema": 1, **facts.spend(panel)})
+    return JSONResponse({"schema": 1, **facts.spend(panel), "storage": money.of_storage(panel)})
 
 
 async def metric_page(panel: Panel, request: Request) -> Response:

@@ -141,6 +141,7 @@ def _facts(answer: Body, now: datetime) -> Iterator[tuple[str, object]]:
         yield "today's money", f"{', '.join(parts)}, of {usd(spend.get('limit_usd')) or '-'}"
         until = age(spend.get("billed_until"), now)
         yield "billed today", "unknown" if until is None else f"{usd(spend.get('billed_usd'))}, until {until}"
+    yield from _volumes(answer.get("storage") or {})
     if listing := answer.get("listing"):
         yield "last listing", _listing(listing, now)
     yield "daemon", "ready" if answer.get("ready") else f"not ready ({answer.get('mode')})"
@@ -151,6 +152,13 @@ def _facts(answer: Body, now: datetime) -> Iterator[tuple[str, object]]:
     for task in answer.get("tasks") or ():
         if task.get("problem"):
             yield f"task {task.get('name')}", task["problem"]
+
+
+def _volumes(storage: Body) -> Iterator[tuple[str, object]]:
+    """What bills whether or not anything runs."""
+    if storage.get("volumes") or storage.get("usd_per_month", "0") is None:
+        month = usd(storage.get("usd_per_month"))
+        yield "volumes", "unknown" if month is None else f"{month} a month, beside today's money"
 
 
 def _listing(listing: Body, now: datetime) -> str:

@@ -20,6 +20,7 @@ from controller.core.policy import HostingPolicy
 from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime
 from controller.core.shortage import Shortage, left_out
+from controller.core.storage import Storage
 from controller.core.unlisted import Unlisted
 
 
@@ -69,6 +70,8 @@ class View:
     """By model, of which offers there was none left, and when."""
     bill: Bill | None = None
     """The latest look at what was billed, read or not."""
+    storage: Storage | None = None
+    """The volumes that models name; `None`: not asked for yet, or there are none."""
     interval: timedelta = timedelta(seconds=15)
     """The present rhythm of listings."""
 

@@ -134,4 +134,5 @@ def _watched(settings: Settings, alias: str, ordered: RunpodModel, *, probe_keys
         credential=None if key is None else key.get_secret_value(),
         ask_version=settings.models[alias].server == "vllm" and vllm_version(settings.models[alias]) is None,
         cards=settings.models[alias].gpu_count,
+        volumes=bool(settings.models[alias].volumes),
     )

@@ -14,6 +14,7 @@ from controller.core.billing import Bill
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing, Read, Unreadable
 from controller.core.machine_log import Log
+from controller.core.storage import Storage
 from controller.core.unlisted import Unlisted
 
 
@@ -53,6 +54,10 @@ class Reading(Protocol):
 
     async def read_bill(self, since: datetime) -> Bill:
         """What each resource was billed by the hour from then on."""
+        ...
+
+    async def read_storage(self) -> Storage:
+        """The volumes that models name, and what they bill."""
         ...
 
     async def read_stock(self, model: str) -> Stock:

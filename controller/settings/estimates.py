@@ -16,6 +16,7 @@ from controller.core.architecture import Architecture, read_architecture
 from controller.core.layers import CannotSize
 from controller.core.sizing import GB, Room, cache_bytes, room, split_faults
 from controller.core.spend import cost_micros, to_micros, to_usd
+from controller.core.storage import standard_usd_per_month
 from controller.settings import Settings
 from controller.settings.cache_numbers import number_bytes
 from controller.settings.cards import CARD_GB
@@ -23,7 +24,7 @@ from controller.settings.hub_sizes import HubSize
 from controller.settings.model_files import ModelFiles
 from controller.settings.models import ModelSection
 from controller.settings.problems import Problem
-from controller.settings.sizes import disk_fits, volume_gb, volume_usd_per_month
+from controller.settings.sizes import disk_fits, volume_gb
 
 _DAY: Final = timedelta(days=1)
 _STEP_TOKENS: Final = 2048
@@ -249,7 +250,7 @@ def _volume_notes(found: Estimate, *, volumes: int) -> Iterator[str]:
     if found.volume_gb is None:
         yield text
     else:
-        usd = volume_usd_per_month(found.volume_gb)
+        usd = standard_usd_per_month(found.volume_gb)
         yield f"{text}: about ${usd:.2f} a month at {found.volume_gb} GB of the standard kind"
 
 

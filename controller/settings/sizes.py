@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Final
 
 from controller.core.policy import STARTUP_DEADLINE_MOST
+from controller.core.storage import HOURS_A_MONTH
 
 DISK_SPARE_GB: Final = 20
 """Beside the weights: image layers, caches, logs."""
@@ -19,11 +20,6 @@ _DISK_BESIDE_VOLUME_GB: Final = 30
 _VOLUME_LEAST_GB: Final = 20
 _DISK_USD_PER_GB_MONTH: Final = Decimal("0.10")
 """What a running machine's container disk bills (requirements, PF-12)."""
-_HOURS_A_MONTH: Final = 720
-_VOLUME_USD_PER_GB_MONTH: Final = Decimal("0.07")
-_VOLUME_BEYOND_USD_PER_GB_MONTH: Final = Decimal("0.05")
-_VOLUME_BEYOND_GB: Final = 1000
-"""Network volumes of the standard kind are cheaper from there on; those of the fast kind cost twice as much."""
 _STARTUP_UNKNOWN: Final = timedelta(seconds=1800)
 _STARTUP_LEAST: Final = timedelta(seconds=600)
 _STARTUP_FIXED: Final = timedelta(seconds=300)
@@ -44,18 +40,12 @@ def container_disk_gb(size_gb: Decimal | None, *, on_volume: bool) -> int | None
 
 def disk_usd_per_hour(disk_gb: int) -> Decimal:
     """What the container disk adds to the price of the cards."""
-    return disk_gb * _DISK_USD_PER_GB_MONTH / _HOURS_A_MONTH
+    return disk_gb * _DISK_USD_PER_GB_MONTH / HOURS_A_MONTH
 
 
 def volume_gb(size_gb: Decimal) -> int:
     """Network volume that holds the weights twice, so that a new version can be fetched beside the old one."""
     return max(math.ceil(Decimal("2.1") * size_gb + 4), _VOLUME_LEAST_GB)
-
-
-def volume_usd_per_month(size_gb: int) -> Decimal:
-    """What a network volume of this size bills, whether or not any machine runs."""
-    beyond = max(size_gb - _VOLUME_BEYOND_GB, 0)
-    return (size_gb - beyond) * _VOLUME_USD_PER_GB_MONTH + beyond * _VOLUME_BEYOND_USD_PER_GB_MONTH
 
 
 def disk_fits(disk_gb: int, size_gb: Decimal) -> bool:

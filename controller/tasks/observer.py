@@ -41,6 +41,9 @@ LIST_GAP_LEAST: Final = timedelta(seconds=1)
 PRICES_FRESH: Final = timedelta(minutes=30)
 """A machine tells its own price once it is there, and that is held against its ceiling; this one is for the order."""
 PRICES_RETRY: Final = timedelta(seconds=60)
+STORAGE_FRESH: Final = timedelta(hours=6)
+"""Nothing waits for it, and a volume seldom changes."""
+STORAGE_RETRY: Final = timedelta(minutes=30)
 STOCK_FRESH: Final = timedelta(seconds=30)
 """While somebody waits: half of what a hint is believed for."""
 
@@ -58,6 +61,7 @@ class Watched:
     credential: str | None
     ask_version: bool = False
     cards: int = 1
+    volumes: bool = False
 
 
 class Observer:
@@ -99,6 +103,8 @@ class Observer:
             looks.append(self._read_prices)
         if (bill_at := self._bill_due(book)) is not None and now >= bill_at:
             looks.append(self._read_bill)
+        if (storage_at := self._storage_due()) is not None and now >= storage_at:
+            looks.append(self._read_storage)
         looks += [partial(self._read_stock, model) for model in self._scarce(book) if now >= self._stock_due(model)]
         looks += [partial(self._probe, record, seen) for record, seen in self._to_probe(book, now)]
         looks += [partial(self._read_log, record, seen) for record, seen, at in self._logs_due(book) if now >= at]
@@ -302,6 +308,22 @@ class Observer:
             unlisted = self._view.value.unlisted if prices.unlisted is None else prices.unlisted
             self._publish(usd_per_hour=dict(prices.usd_per_hour), unlisted=unlisted)
 
+    # Volumes
+
+    def _storage_due(self) -> datetime | None:
+        storage = self._view.value.storage
+        if not any(watched.volumes for watched in self._rules.watched.values()):
+            return None
+        if storage is None or storage.asked_at is None:
+            return AT_ONCE
+        return storage.asked_at + (STORAGE_FRESH if storage.problem is None else STORAGE_RETRY)
+
+    async def _read_storage(self) -> None:
+        found, former = await self._reading.read_storage(), self._view.value.storage
+        if found.problem is not None and former is not None:
+            found = replace(found, volumes=former.volumes)
+        self._publish(storage=found)
+
     # The bill
 
     def _bill_due(self, book: Book) -> datetime | None:
@@ -341,6 +363,8 @@ class Observer:
         due = [self._listing_due(book), self._prices_due(), *(self._stock_due(model) for model in self._scarce(book))]
         if (bill_at := self._bill_due(book)) is not None:
             due.append(bill_at)
+        if (storage_at := self._storage_due()) is not None:
+            due.append(storage_at)
         due += [at for _, _, at in self._logs_due(book)]
         return min(due + [self._probe_due(record) for record, _ in self._reachable(book)])
 

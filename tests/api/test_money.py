@@ -2,12 +2,18 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller.core.billing import Bill, Bucket
 from controller.core.deployment import Record
-from tests.api.world import World
+from controller.core.policy import Volume
+from controller.core.storage import Storage, Stored
+from tests.api.world import World, world
+from tests.core.samples import model_policy
 
 HOUR = timedelta(hours=1)
 
@@ -89,3 +95,50 @@ async def test_metrics_have_no_sample_of_what_is_not_known(house: World, on_it: 
     assert ('gpuwarden_usd_billed{model="qwen"} 0.5' in lines) is (billed is not None)
     assert ("gpuwarden_spend_billed_usd 0.5" in lines) is (billed is not None)
     assert "gpuwarden_bill_age_seconds 0" in lines
+
+
+UNKNOWN: dict[str, Any] = {
+    "usd_per_hour": None,
+    "usd_per_month": None,
+    "asked_at": None,
+    "problem": None,
+    "volumes": [],
+}
+VOLUME = Stored(id="v1", place="A", models=("qwen",), found=True, size_gb=100, usd_per_month=Decimal(7))
+
+
+async def storage(house: World) -> dict[str, Any]:
+    told: dict[str, Any] = (await house.operator.get("/v1/status"))["storage"]
+    assert (await house.operator.get("/v1/spend"))["storage"] == told
+    return told
+
+
+async def test_without_volumes_none_costs_anything(house: World) -> None:
+    assert await storage(house) == {**UNKNOWN, "usd_per_hour": "0.0000", "usd_per_month": "0.0000"}
+
+
+async def test_what_volumes_bill_is_unknown_before_the_first_look_at_them(tmp_path: Path) -> None:
+    async with world(tmp_path, models=(model_policy(volumes=(Volume(place="A", offers=("L40S",)),)),)) as house:
+        assert await storage(house) == UNKNOWN
+        assert "gpuwarden_volumes_unpriced 0" not in await house.operator.text("/metrics")
+
+
+async def test_what_volumes_bill_is_told_beside_the_day_s_money_and_what_is_unknown_of_one_is_of_the_sum(
+    house: World,
+) -> None:
+    seen = Storage(volumes=(VOLUME,), asked_at=house.clock.now())
+    house.panel.view.publish(replace(house.panel.view.value, storage=seen))
+    told = await storage(house)
+    assert (told["usd_per_month"], told["usd_per_hour"]) == ("7.0000", "0.0097")
+    (volume,) = told["volumes"]
+    assert (volume["id"], volume["place"], volume["models"], volume["size_gb"]) == ("v1", "A", ["qwen"], 100)
+    lines = (await house.operator.get("/v1/models/qwen/explain"))["lines"]
+    assert any(line["text"].startswith("its volume bills about $7.00 a month") for line in lines)
+
+    odd = replace(VOLUME, id="v2", usd_per_month=None)
+    house.panel.view.publish(replace(house.panel.view.value, storage=replace(seen, volumes=(VOLUME, odd))))
+    assert (await storage(house))["usd_per_month"] is None
+    page = await house.operator.text("/metrics")
+    assert 'gpuwarden_volume_usd_per_hour{volume="v1",place="A"} 0.0097' in page
+    assert 'volume="v2"' not in page
+    assert "gpuwarden_volumes_unpriced 1" in page

@@ -212,3 +212,16 @@ def test_a_private_image_is_asked_for_with_its_registry_credential_and_in_no_oth
         assert not any("reg1" in value for value in pod.env.values())
 
     scenario(play)
+
+
+def test_what_volumes_bill_is_told_and_seldom_asked_for() -> None:
+    async def play(world: World) -> None:
+        configure_volumes(world)
+        async with world.box() as box:
+            await world.at(1)
+            told = (await box.operators.get("/v1/status"))["storage"]
+            assert (told["usd_per_month"], [volume["size_gb"] for volume in told["volumes"]]) == ("14.0000", [100, 100])
+            await world.at(6 * 3600 - 60)
+            assert [call["path"] for call in world.calls("GET")].count("/v2/network-volumes") == 1
+
+    scenario(play)

@@ -33,7 +33,7 @@ class Scripted:
         self.requests: list[httpx.Request] = []
         self.clock = HandClock()
         http = open_api(key=API_KEY, api_url="https://api.example/v2", transport=httpx.MockTransport(self._reply))
-        account = Account(http, clock=self.clock, randomness=Draw(0))
+        self.account = account = Account(http, clock=self.clock, randomness=Draw(0))
         self.reading: Reading = RunpodReading(account, namespace=NAMESPACE, models=[model])
         self.writing: Writing = RunpodWriting(account, namespace=NAMESPACE, models={"qwen": model})
 

@@ -11,6 +11,7 @@ from controller.core.deployment import Record
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Listing, Read, Unreadable
 from controller.core.machine_log import Log
+from controller.core.storage import Storage
 from controller.providers.fake.adapter import FakeProvider
 from controller.providers.reading import Prices, Stock
 from controller.supervision import Pulse, Runner, Wake, keep_running
@@ -50,6 +51,9 @@ class Port:
 
     async def read_prices(self) -> Prices:
         return await self._provider.read_prices()
+
+    async def read_storage(self) -> Storage:
+        return await self._provider.read_storage()
 
     async def read_stock(self, model: str) -> Stock:
         return await self._provider.read_stock(model)

@@ -19,6 +19,7 @@ from controller.core.deployment import ProviderState, SeenResource
 from controller.core.identity import RequestId, ResourceKey, Scope, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
 from controller.core.machine_log import Log, LogLine
+from controller.core.storage import Storage
 from controller.core.unlisted import Unlisted
 from controller.providers.reading import Prices, Stock
 from controller.providers.writing import (
@@ -114,6 +115,7 @@ class FakeProvider:
         self.prices: dict[str, Decimal] = {}
         self.unlisted: dict[str, tuple[Unlisted, ...]] | None = None
         """By model, what the catalog does not have; as it is, it does not tell."""
+        self.storage = Storage(volumes=())
         self.sold_out: set[str] = set()
         self.logs: dict[ResourceKey, list[LogLine]] = {}
         """What machines wrote; that of any other cannot be read."""
@@ -246,6 +248,10 @@ class FakeProvider:
     async def read_bill(self, since: datetime) -> Bill:
         self.calls["bill"] += 1
         return Bill(since=since, asked_at=self._clock.now(), buckets=tuple(self.billed))
+
+    async def read_storage(self) -> Storage:
+        self.calls["storage"] += 1
+        return replace(self.storage, asked_at=self._clock.now())
 
     async def read_stock(self, model: str) -> Stock:
         self.calls["stock"] += 1

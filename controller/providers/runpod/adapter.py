@@ -15,6 +15,7 @@ from controller.core.billing import Bill
 from controller.core.identity import ResourceKey, Tags
 from controller.core.inventory import Listing, NotFound, Present, Read, Unreadable
 from controller.core.machine_log import Log
+from controller.core.storage import Storage
 from controller.core.unlisted import Unlisted
 from controller.providers.errors import BadOrder, HeldBack, ProviderError
 from controller.providers.reading import Prices, Stock
@@ -41,6 +42,7 @@ from controller.providers.runpod.order import (
 )
 from controller.providers.runpod.pace import Kind
 from controller.providers.runpod.paths import PODS_PATH, resource_path
+from controller.providers.runpod.volumes import read_storage
 from controller.providers.writing import (
     CreateAccepted,
     CreateNotSent,
@@ -137,6 +139,9 @@ class RunpodReading:
 
     async def read_bill(self, since: datetime) -> Bill:
         return await read_bill(self._account, since)
+
+    async def read_storage(self) -> Storage:
+        return await read_storage(self._account, self._models.values())
 
     async def read_stock(self, model: str) -> Stock:
         found, at = await read_none_left(self._account, self._models[model]), self._clock.now()
