@@ -36,6 +36,7 @@ The life of a machine, and the file that rules each step:
 * all that is on record at one moment           core.book, renewed by store.store after each commit
 * what time is it for us                        core.timekeeping, store.timekeeper, tasks.clock_keeper
 * is this store an old copy, or unusable        core.restoration, store.restoring, tasks.restore_matcher; store.salvage
+* may this config stop everything that runs      core.removal, daemon.modes, store.standing, store.confirming
 * what elapsed before this command              store.elapsed
 * what falls due while nothing can be written   store.unwritten
 * who may ask for what, how often, for how much gateway.clients, gateway.allowances, gateway.spending

@@ -271,3 +271,12 @@ def test_the_accepted_config_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_an_accepted_config_that_cannot_be_read_back_is_a_problem_and_no_crash(text: str) -> None:
     with pytest.raises(ConfigProblems, match="the last accepted config"):
         load_accepted(text, {})
+
+
+def test_a_config_has_a_digest_that_tells_what_it_says_and_not_where_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    settings = taken(tmp_path, SHORT)
+    same = taken(tmp_path / "elsewhere", f"# moved\n{SHORT}\n[gateway]\nbody_limit_mib = 9\n")
+    assert settings.digest() == same.digest() == load_accepted(settings.accepted(), {}).digest()
+    assert settings.digest() != taken(tmp_path, SHORT.replace("40", "41")).digest()
+    assert settings.digest() != taken(tmp_path, SHORT, GPUWARDEN_USD_PER_DAY="39").digest()

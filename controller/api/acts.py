@@ -4,16 +4,28 @@ Each act is one transaction that writes what is owed or ended, and a wake-up; no
 accepted when its duty is on record, never when it is proven.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from controller.api.operators import known_model
 from controller.api.panel import Panel
-from controller.api.problems import Problem, flag_in, not_found, read_body, refused, text_in, unknown_model
+from controller.api.problems import (
+    Problem,
+    bad_field,
+    flag_in,
+    not_found,
+    read_body,
+    refused,
+    text_in,
+    texts_in,
+    unknown_model,
+)
 from controller.api.starting import ask_for
 from controller.core.deployment import Record
 from controller.core.errors import Code
@@ -23,8 +35,10 @@ from controller.core.inventory import NotFound, Present
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation
 from controller.core.orphans import ended
-from controller.store import claims, duties, holds, replacing
+from controller.store import claims, confirming, duties, holds, replacing
 from controller.store.transaction import Tx, stamp
+
+DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
 async def start(panel: Panel, request: Request) -> Response:
@@ -38,8 +52,8 @@ async def restart(panel: Panel, request: Request) -> Response:
     alias: str = request.path_params["alias"]
     if alias not in panel.models:
         raise unknown_model(alias)
-    if panel.stop_only:
-        raise refused("the controller only stops: its config or store is bad")
+    if panel.barred is not None:
+        raise refused(panel.barred)
     names = [record.id for record in panel.live(alias)]
     replaced = await panel.store.write(lambda tx: replacing.ask_restart(tx, names))
     panel.ring()
@@ -189,6 +203,20 @@ async def claim_account(panel: Panel, request: Request) -> Response:
     confirmed = await panel.store.write(trust)
     panel.ring()
     return JSONResponse({"schema": 1, "confirmed": confirmed})
+
+
+async def confirm_config(panel: Panel, request: Request) -> Response:
+    """The config of this digest, which has these models, may stop everything that runs: the next start takes it."""
+    body = await read_body(request)
+    digest, models = text_in(body, "digest"), texts_in(body, "models")
+    if DIGEST.fullmatch(digest) is None:
+        raise bad_field("digest", "a SHA-256 in hexadecimal is wanted")
+    found = await panel.store.write(lambda tx: confirming.confirm(tx, digest=digest, configured=models))
+    removes = None
+    if found is not None:
+        removes = {"models": list(found.models), "machines": found.machines, "unpriced": found.unpriced}
+        removes["usd_per_hour"] = format(found.usd_per_hour.normalize(), "f")
+    return JSONResponse({"schema": 1, "confirmed": found is not None, "removes": removes})
 
 
 async def unblock(panel: Panel, request: Request) -> Response:

@@ -72,6 +72,16 @@ OPERATIONS: Final[tuple[tuple[Described, Operation], ...]] = (
     ),
     _acting("/v1/installations/{id}/claim", acts.claim_installation, "Take over what it left.", success=200),
     _acting("/v1/account/claim", acts.claim_account, "Say that the account is still the same.", success=200),
+    _acting(
+        "/v1/config/confirm",
+        acts.confirm_config,
+        "Say that a config may stop everything that runs.",
+        success=200,
+        body={
+            "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "models": {"type": "array", "items": {"type": "string"}},
+        },
+    ),
     _reading(
         "/v1/evidence",
         operators.evidence,

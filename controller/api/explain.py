@@ -15,6 +15,7 @@ from controller.api.load import in_words
 from controller.api.panel import Panel
 from controller.api.views import held, is_draining, listed_at, refusal_of, serving, stance
 from controller.core import idle, replacement, start
+from controller.core.book import Alarm
 from controller.core.costs import below_list
 from controller.core.crash_loop import Starts
 from controller.core.deployment import Record
@@ -24,6 +25,7 @@ from controller.core.machine_log import progress_at
 from controller.core.obligation import Obligation
 from controller.core.policy import ModelPolicy
 from controller.core.reconcile import startup_ends_at
+from controller.core.removal import CONFIG_REFUSED
 from controller.core.schedule import Off, Open, Warm, dismissed
 from controller.core.spend import to_usd
 from controller.core.storage import in_words as in_words_of_storage
@@ -71,7 +73,14 @@ def lines_of(panel: Panel, alias: str) -> list[Line]:
     if (told := panel.book.alarms.get((UNLISTED, alias))) is not None:
         lines.append(Line(subject=alias, text=told.detail, since=told.since))
     lines += [_of_duty(panel, duty) for duty in panel.book.obligations.values() if duty.open and duty.model == alias]
+    if (alarm := refusal_of_config(panel)) is not None:
+        lines.append(Line(subject="config", text=alarm.detail, since=alarm.since))
     return lines
+
+
+def refusal_of_config(panel: Panel) -> Alarm | None:
+    """The alarm that stands while a config lies there that was not taken."""
+    return panel.book.alarms.get((CONFIG_REFUSED, panel.policy.account))
 
 
 def _of_empty_slots(panel: Panel, model: ModelPolicy, taken: int) -> Iterator[Line]:

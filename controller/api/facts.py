@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from controller.api import money
-from controller.api.explain import lines_of, models_of
+from controller.api.explain import lines_of, models_of, refusal_of_config
 from controller.api.load import load
 from controller.api.panel import Panel
 from controller.api.readiness import reasons
@@ -54,7 +54,8 @@ def status(panel: Panel) -> Json:
         "version": panel.version,
         "started_at": stamp(panel.started_at),
         "ready": not reasons(panel),
-        "mode": "stop-only" if panel.stop_only else "normal",
+        "mode": panel.mode,
+        "config": config(panel),
         "problems": [*panel.problems, *reasons(panel)],
         "models": models(panel),
         "owed": len(book.owed()),
@@ -69,6 +70,15 @@ def status(panel: Panel) -> Json:
             {"name": alarm.name, "subject": alarm.subject, "since": stamp(alarm.since), "detail": alarm.detail}
             for alarm in sorted(book.alarms.values(), key=lambda alarm: alarm.since)
         ],
+    }
+
+
+def config(panel: Panel) -> Json:
+    """What is said against the config at hand, and which one an operator confirmed; null where nothing is."""
+    refused, confirmed = refusal_of_config(panel), panel.book.confirmed
+    return {
+        "refused": None if refused is None else refused.detail,
+        "confirmed": None if confirmed is None else {"digest": confirmed.digest, "at": stamp(confirmed.at)},
     }
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.api import money
+from controller.api.explain import refusal_of_config
 from controller.api.facts import spend
 from controller.api.load import SHOWN, total
 from controller.api.panel import Panel
@@ -122,6 +123,8 @@ def _owed(panel: Panel) -> Iterator[Metric]:
 
 def _gauges(panel: Panel) -> Iterator[Metric]:
     yield _gauge("ready", "1 while the daemon can be relied on.", [({}, not reasons(panel))])
+    refused = refusal_of_config(panel) is not None
+    yield _gauge("config_refused", "1 while a config lies there that would stop everything.", [({}, refused)])
     yield _gauge("info", "Version of the daemon.", [({"version": panel.version}, 1)])
     yield from _listing(panel)
     today = spend(panel)

@@ -42,6 +42,10 @@ class Panel:
     """This run of the daemon; leases are held under it."""
     version: str
     stop_only: bool
+    barred: str | None
+    """Why nothing is started, if nothing is."""
+    mode: str
+    """One word for how it works."""
     problems: Sequence[str]
     pulses: Sequence[Pulse]
     started_at: datetime

@@ -24,8 +24,8 @@ async def prefetch(panel: Panel, request: Request) -> Response:
     model = panel.models.get(request.path_params["alias"])
     if model is None:
         raise unknown_model(request.path_params["alias"])
-    if panel.stop_only:
-        raise refused("the controller only stops: its config or store is bad")
+    if panel.barred is not None:
+        raise refused(panel.barred)
     if panel.store.unwritable_since is not None:
         raise Problem(503, Code.STORE_UNAVAILABLE, "the store cannot be written")
     answers = [_ask(panel, model, place) for place in _places(model, body)]

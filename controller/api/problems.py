@@ -108,6 +108,13 @@ def text_in(body: Mapping[str, Any], name: str, *, most: int = 512, default: str
     return value
 
 
+def texts_in(body: Mapping[str, Any], name: str) -> list[str]:
+    value = body.get(name)
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise bad_field(name, "a list of words is wanted")
+    return value
+
+
 def flag_in(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name, False)
     if not isinstance(value, bool):

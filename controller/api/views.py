@@ -191,8 +191,8 @@ def refusal_of(panel: Panel, model: ModelPolicy, records: Sequence[Record]) -> s
         return None
     if (closed := held(panel, model) or start.off(stance(panel, model))) is not None:
         return closed
-    if panel.stop_only:
-        return start.Refuse(code=Code.REFUSED, reason="the controller only stops; see its problems", final=True)
+    if panel.barred is not None:
+        return start.Refuse(code=Code.REFUSED, reason=panel.barred, final=True)
     if not panel.wants.wanted(model.alias, now=panel.clock.now()):
         return None
     if panel.store.unwritable_since is not None:

@@ -5,10 +5,11 @@ lie on this machine, prices are the ceilings that the config sets.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controller.cli.exits import Exit, Failure
 from controller.cli.findings import Findings
@@ -21,15 +22,26 @@ from controller.settings.estimates import Estimate, estimate
 from controller.settings.model_files import ModelFiles, read_model_files
 from controller.settings.values import write_span
 
+if TYPE_CHECKING:
+    from controller.cli.confirming import Outlook
 
-def config_check(
-    settings: Settings, *, as_json: bool, model_files: Mapping[str, Path], now: datetime, hub: str | None = None
-) -> Exit:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What else is wanted of a check."""
+
+    model_files: Mapping[str, Path]
+    hub: str | None = None
+    confirm: bool = False
+
+
+def config_check(settings: Settings, asked: Asked, *, as_json: bool, now: datetime) -> Exit:
     """The config was taken already; says what follows from it.
 
     `model_files` names the files of a model by alias; else they are looked for beside the config. A missing key is
-    told, and is no fault of the config. `hub` is the address of one to be asked.
+    told, and is no fault of the config. `hub` is the address of one to be asked. `confirm`: it may stop everything.
     """
+    model_files, hub = asked.model_files, asked.hub
     if unknown := sorted(set(model_files) - set(settings.models)):
         raise Failure(Exit.NOT_FOUND, f"--model-files names {unknown[0]}, which is no model of {settings.file}")
     online = Findings(settings=settings) if hub is None else _online(settings, hub)
@@ -38,27 +50,42 @@ def config_check(
     estimates = {alias: _estimate(settings, alias, model_files.get(alias)) for alias in models}
     faults = [str(problem) for problem in (*online.faults, *_of_all(estimates))]
     keys = list(_keys(settings))
-    code = Exit.BAD_CONFIG if faults or any(counts for _, counts in keys) else Exit.OK
+    bad = bool(faults) or any(counts for _, counts in keys)
     missing = [problem for problem, _ in keys]
+    outlook = _outlook(settings, confirm=asked.confirm and not bad)
+    code = Exit.BAD_CONFIG if bad else Exit.REFUSED if outlook.refused else Exit.OK
     if as_json:
         rows = [_row(alias, model, now) | {"sizing": sizing(estimates[alias])} for alias, model in models.items()]
         paths = {"store": str(settings.places.store), "evidence": str(settings.places.evidence)}
         show_json({
             "file": str(settings.file), "models": rows, "limits": _limits(settings), "paths": paths, "keys": missing,
-            "faults": faults, "notes": list(online.notes),
+            "faults": faults, "notes": list(online.notes), "removes": outlook.as_json(),
         })  # fmt: skip
         return code
-    _show(settings, models, estimates)
-    for alias, model in models.items():
-        if (found := foreseen(model, model.stance(None, now=now))) is not None:
-            say(printable(f"{alias}: {words(found)}"))
+    _show(settings, models, estimates, now)
     for note in online.notes:
         say(printable(note))
     for fault in faults:
         say(printable(fault))
     for problem in missing:
         say(f"key: {problem}")
+    _tell(outlook, asked, code)
     return code
+
+
+def _outlook(settings: Settings, *, confirm: bool) -> "Outlook":
+    from controller.cli import confirming  # the store, for those who have one
+
+    return confirming.confirm(settings) if confirm else confirming.look(settings)
+
+
+def _tell(outlook: "Outlook", asked: Asked, code: Exit) -> None:
+    if outlook.words is not None:
+        say(printable(outlook.words))
+    if asked.confirm and code is Exit.BAD_CONFIG:
+        say("not confirmed: mend the config first")
+    elif asked.confirm and outlook.removes is None:
+        say("nothing needs confirming: this config would not stop all that runs")
 
 
 def _online(settings: Settings, hub: str) -> Findings:
@@ -72,7 +99,9 @@ def _of_all(estimates: Mapping[str, Estimate]) -> Iterator[Problem]:
         yield from found.faults
 
 
-def _show(settings: Settings, models: Mapping[str, ModelPolicy], estimates: Mapping[str, Estimate]) -> None:
+def _show(
+    settings: Settings, models: Mapping[str, ModelPolicy], estimates: Mapping[str, Estimate], now: datetime
+) -> None:
     show_table(
         ("model", "image", "GPUs, in order", "cards", "idle", "lives at most"),
         [
@@ -97,6 +126,9 @@ def _show(settings: Settings, models: Mapping[str, ModelPolicy], estimates: Mapp
             say(printable(f"{alias}: {note}"))
     if not models:
         say("no model is configured: nothing can start")
+    for alias, model in models.items():
+        if (window := foreseen(model, model.stance(None, now=now))) is not None:
+            say(printable(f"{alias}: {words(window)}"))
 
 
 def _row(alias: str, model: ModelPolicy, now: datetime) -> dict[str, Any]:

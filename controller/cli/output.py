@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 _CELL_MAX: Final = 160
+_FACT_MAX: Final = 1000
+"""What stands alone in its line, as an alarm with its mend, is not cut where a table's cell is."""
 
 
 def show_json(value: Mapping[str, Any]) -> None:
@@ -28,14 +30,14 @@ def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 def show_facts(facts: Iterable[tuple[str, object]]) -> None:
     """Name and value, one a line."""
-    known = [(name, cell(value)) for name, value in facts]
+    known = [(name, cell(value, most=_FACT_MAX)) for name, value in facts]
     width = max((len(name) for name, _ in known), default=0)
     for name, value in known:
         print(f"{name.ljust(width)}  {value}")
     sys.stdout.flush()
 
 
-def cell(value: object) -> str:
+def cell(value: object, *, most: int = _CELL_MAX) -> str:
     """A value in one line; what is unknown is `-`, and nothing from outside can move the cursor."""
     if value is None or value == "":
         return "-"
@@ -44,7 +46,7 @@ def cell(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(cell(entry) for entry in value) or "-"
     text = printable(str(value))
-    return text if len(text) <= _CELL_MAX else f"{text[: _CELL_MAX - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def printable(text: str) -> str:

@@ -126,6 +126,9 @@ def config_check(
         bool, typer.Option("--online", help="Ask the hub, without a key, for sizes and for who may fetch; keep them.")
     ] = False,
     hub: Annotated[str, typer.Option(metavar="URL", help="Which hub --online asks.")] = "https://huggingface.co",
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="It may stop everything that runs: the next start takes it.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """What the config would do, need and cost; ends with 78 and every problem if it cannot be taken. Nobody is asked
@@ -133,8 +136,12 @@ def config_check(
 
     Sizes come from model_size_gb, from the hub as it last said, and from each model's own files: its config.json tells
     what a request keeps in memory.
+
+    A config without any of the models that have machines is not taken by a start of the daemon: this command says what
+    it would stop, and ends with 6, until it was run with --confirm on exactly that config.
     """
     from controller.cli import config_check as checking
 
-    asked, places = (hub if online else None), places_of(model_files or [])
-    return checking.config_check(settings_from(config), as_json=as_json, model_files=places, now=wall_now(), hub=asked)
+    places = places_of(model_files or [])
+    asked = checking.Asked(model_files=places, hub=hub if online else None, confirm=confirm)
+    return checking.config_check(settings_from(config), asked, as_json=as_json, now=wall_now())

@@ -20,6 +20,7 @@ from controller.core.lease import Lease
 from controller.core.lifecycle import ENDED, LIVE, Phase
 from controller.core.obligation import Ending, Obligation
 from controller.core.orphans import Sighting, Whose
+from controller.core.removal import Confirmed
 from controller.core.spend import Reservation, to_usd
 
 
@@ -109,6 +110,8 @@ class Book:
     """A copy was put back as this store then, and no run has taken it up yet."""
     matching_since: datetime | None = None
     """This store is an old copy: since then it is being found out what it forgot, and nothing is created."""
+    confirmed: Confirmed | None = None
+    """An operator's word for one config that would stop everything."""
     mark: datetime | None = None
     """The latest instant ever witnessed; the clock may not read less for a create."""
 

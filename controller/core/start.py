@@ -26,7 +26,8 @@ class Situation:
     now: datetime
     memory: ModelMemory
     fingerprint: str
-    stop_only: bool
+    barred: str | None
+    """Why this daemon starts nothing at all, if so: it only stops, or goes on with a config that was replaced."""
     clock_sound: bool
     matching: bool
     """The store is an old copy, and what it forgot is not on record again; or the listing shows that it may be."""
@@ -62,8 +63,8 @@ class Refuse:
 
 def decide(case: Situation) -> Start | Refuse:
     """Decide in the order of weight: what an operator must mend first, what time alone mends last."""
-    if case.stop_only:
-        return Refuse(code=Code.REFUSED, reason="the controller only stops: its config or store is bad", final=True)
+    if case.barred is not None:
+        return Refuse(code=Code.REFUSED, reason=case.barred, final=True)
     if (held := hold(case.memory, fingerprint=case.fingerprint, now=case.now)) is not None:
         return held
     if (closed := off(case.stance)) is not None:
@@ -142,7 +143,7 @@ class Surroundings:
     policy: HostingPolicy
     epochs_known: int
     """The highest epoch that former runs granted, as far as known."""
-    stop_only: bool
+    barred: str | None
     clock_sound: bool
     now: datetime
     spans_now: datetime
@@ -159,7 +160,7 @@ def situation(
         now=around.now,
         memory=book.memory(model.alias),
         fingerprint=model.fingerprint,
-        stop_only=around.stop_only,
+        barred=around.barred,
         clock_sound=around.clock_sound,
         matching=book.matching_since is not None or _forgotten(model, around),
         account_trusted=book.account.trusted and judged,

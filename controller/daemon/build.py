@@ -44,8 +44,7 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = NORMAL) -> Dae
     run_id = f"c-{seams.randomness.token_hex(4)}"
     try:
         past = await recollect(store, settings.places.evidence, seams.blocking)
-        stopping = ("; ".join(mode.problems) or "nothing is started") if mode.stop_only else None
-        run = Run(id=run_id, key=key, stop_only=stopping, accepted=settings.accepted(), past=past)
+        run = Run(id=run_id, key=key, mode=mode, accepted=settings.accepted(), past=past)
         await store.write(lambda tx: take_over(tx, run, policy))
         if store.book.matching_since is not None:
             store.epochs_known = store.book.epoch_latest

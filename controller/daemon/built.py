@@ -63,11 +63,31 @@ class Seams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """Does the daemon work normally, or does it only stop what it owes?"""
+    """Does the daemon work normally, on a config that was replaced, or does it only stop what it owes?
+
+    On a config that was replaced by one that would stop everything (RP-40), what runs goes on: it is served, watched
+    and reaped as ever. But nothing new is started on it. Who wrote the newer file may well have meant it, and what is
+    not rented costs nothing; what is kept ends by its idle time or its lifetime at the latest.
+    """
 
     stop_only: bool = False
     config_readable: bool = True
     problems: Sequence[str] = ()
+    refused: str | None = None
+    """Which config was not taken, what it would have stopped, and how to mend it."""
+
+    @property
+    def name(self) -> str:
+        if self.stop_only:
+            return "stop-only"
+        return "normal" if self.refused is None else "former-config"
+
+    @property
+    def barred(self) -> str | None:
+        """Why nothing is started, if nothing is."""
+        if self.stop_only:
+            return "the controller only stops: its config or store is bad"
+        return None if self.refused is None else "the config was refused, and nothing new is started on the former one"
 
 
 NORMAL: Final = Mode()

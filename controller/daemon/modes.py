@@ -2,7 +2,8 @@
 
 A config that cannot be taken refuses the start, exit 78, before any call to a provider; but while an obligation is open
 there is still something to stop: then the daemon starts stop-only, on the config that it accepted last, and creates
-nothing.
+nothing. And a good one that would stop everything that runs is not taken unless an operator confirmed it (RP-40): the
+daemon goes on with the former.
 """
 
 import sqlite3
@@ -12,12 +13,14 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from controller.core.removal import Removal, removal
 from controller.daemon.build import build
-from controller.daemon.built import Daemon, Mode, Seams
+from controller.daemon.built import NORMAL, Daemon, Mode, Seams
 from controller.settings import ConfigProblems, Settings, load, load_accepted
 from controller.settings.places import places
 from controller.store.errors import StoreDamaged, StoreNewer
 from controller.store.salvage import UNREAD, salvage
+from controller.store.standing import standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +35,50 @@ def decide(config: Path, environment: Mapping[str, str]) -> Decided:
     """Raises ConfigProblems where nothing is owed, or where there is nothing to go on."""
     try:
         settings = load(config, environment)
-        settings.runpod_key()
-        for alias in settings.models:
-            settings.probe_key(alias)
+        _require_keys(settings)
     except ConfigProblems as problems:
         return _stop_only(config, environment, problems)
-    return Decided(settings=settings, mode=Mode())
+    return _unless_it_stops_everything(settings, environment)
+
+
+def _unless_it_stops_everything(settings: Settings, environment: Mapping[str, str]) -> Decided:
+    """The config at hand, or the former one where the one at hand would stop all that runs and nobody confirmed that;
+    where the former one is of no use any more, stop-only, and what runs is left alone."""
+    taken, found = Decided(settings=settings, mode=NORMAL), standing(settings.places.store)
+    if found is None or (found.confirmed is not None and found.confirmed.digest == settings.digest()):
+        return taken
+    if (gone := removal(found.machines, settings.models)) is None:
+        return taken
+    try:
+        former = _former(found.accepted, settings, environment)
+    except ConfigProblems as problems:
+        said = (_refusal(settings, gone), *(str(problem) for problem in problems.problems))
+        return Decided(settings=settings, mode=Mode(stop_only=True, config_readable=False, problems=said))
+    # What the former one does not know either was removed before, and not stopped in time: that keeps nothing out.
+    gone = removal([machine for machine in found.machines if machine.model in former.models], settings.models)
+    return taken if gone is None else Decided(settings=former, mode=Mode(refused=_refusal(settings, gone)))
+
+
+def _refusal(settings: Settings, gone: Removal) -> str:
+    return (
+        f"{settings.file} is not taken: it would stop all that runs ({gone.text}). The former config stays in force,"
+        " and nothing new is started on it. Put the models back, or run `gpuwarden config check --confirm`;"
+        " then restart the daemon"
+    )
+
+
+def _former(accepted: str | None, settings: Settings, environment: Mapping[str, str]) -> Settings:
+    """The config that was taken last, on the store and sockets of the one at hand. Raises ConfigProblems where it, or a
+    key that it names, cannot be read back."""
+    former = replace(load_accepted(accepted or "", environment), places=settings.places)
+    _require_keys(former)
+    return former
+
+
+def _require_keys(settings: Settings) -> None:
+    settings.runpod_key()
+    for alias in settings.models:
+        settings.probe_key(alias)
 
 
 async def start(decided: Decided, seams: Seams) -> Daemon:

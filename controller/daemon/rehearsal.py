@@ -32,7 +32,7 @@ class _Rehearsed(Exception):
 async def rehearse(daemon: Daemon) -> None:
     """Play one start and its refusal, and take all of it back. What stands in the way of it is no matter."""
     model = next(iter(daemon.models.values()), None)
-    if model is None or daemon.mode.stop_only:
+    if model is None or daemon.mode.barred is not None:
         return
     with suppress(_Rehearsed, Refusal, BudgetExhausted, StoreError):
         await daemon.store.write(lambda tx: _play(tx, daemon, model), limit=LIMIT)

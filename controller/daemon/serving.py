@@ -74,6 +74,8 @@ async def _serve(decided: Decided) -> int:
     daemon = await start(decided, Seams())
     for problem in daemon.mode.problems:
         log.error("stop_only", problem=problem)
+    if daemon.mode.refused is not None:
+        log.error("config_refused", problem=daemon.mode.refused)
     closing = Closing()
     try:
         code = await _run(daemon, notifier, closing)
@@ -98,7 +100,7 @@ async def _run(daemon: Daemon, notifier: Notifier, closing: Closing) -> int:
             group.start_soon(_beat, daemon, notifier)
             await rehearse(daemon)
             notifier.ready()
-            log.info("ready", run=daemon.run_id, owner=daemon.policy.owner, stop_only=daemon.mode.stop_only)
+            log.info("ready", run=daemon.run_id, owner=daemon.policy.owner, mode=daemon.mode.name)
             await closing.wait()
             notifier.stopping()
             notifier.needs(STOP_SPAN)
@@ -163,6 +165,8 @@ def panel_of(daemon: Daemon, closing: Closing) -> Panel:
         run_id=daemon.run_id,
         version=version("gpuwarden"),
         stop_only=daemon.mode.stop_only,
+        barred=daemon.mode.barred,
+        mode=daemon.mode.name,
         problems=daemon.mode.problems,
         pulses=daemon.pulses,
         started_at=daemon.started_at,

@@ -16,6 +16,8 @@ import structlog
 from controller.core.book import AccountTrust
 from controller.core.identity import DeploymentId, RequestId
 from controller.core.policy import HostingPolicy, LeaseExpiry
+from controller.core.removal import CONFIG_REFUSED
+from controller.daemon.built import Mode
 from controller.providers.runpod.account import key_digest
 from controller.store import restoring
 from controller.store.evidence_file import EvidenceFile, LastLine, Recalled, recall
@@ -87,8 +89,7 @@ class Run:
 
     id: str
     key: str
-    stop_only: str | None
-    """Why it does nothing else, if it does nothing else."""
+    mode: Mode
     accepted: str
     """The config, as it is kept for a run that finds a bad one."""
     past: Past
@@ -103,19 +104,30 @@ def take_over(tx: Tx, run: Run, policy: HostingPolicy) -> None:
     restoring.restore(tx, policy=policy, holder=run.id)
     if policy.lease_expiry is LeaseExpiry.STOP:
         oblige_stops(tx, expired)
-    if run.stop_only is not None:
-        tx.raise_alarm("stop-only", subject=policy.account, detail=run.stop_only)
-    else:
-        tx.put_accepted_config(run.accepted)
-        tx.clear_alarm("stop-only", subject=policy.account)
+    _take_config(tx, run, policy.account)
     _check_key(tx, run, policy)
 
 
 def _tell(tx: Tx, run: Run) -> None:
     owner = tx.book.owner
-    mode = "normal" if run.stop_only is None else "stop-only"
-    detail = {"run": run.id, "mode": mode, "owner": owner.name, "installation": owner.installation}
+    detail = {"run": run.id, "mode": run.mode.name, "owner": owner.name, "installation": owner.installation}
     tx.line(BEGUN, detail=detail)
+
+
+def _take_config(tx: Tx, run: Run, account: str) -> None:
+    """A config in force is the accepted one, and ends what was said of those that were not."""
+    if run.mode.stop_only:
+        tx.raise_alarm("stop-only", subject=account, detail="; ".join(run.mode.problems) or "nothing is started")
+        return
+    tx.clear_alarm("stop-only", subject=account)
+    if run.mode.refused is None:
+        tx.put_accepted_config(run.accepted)
+        tx.clear_alarm(CONFIG_REFUSED, subject=account)
+        return
+    standing = tx.book.alarms.get((CONFIG_REFUSED, account))
+    if standing is not None and standing.detail != run.mode.refused:
+        tx.clear_alarm(CONFIG_REFUSED, subject=account)  # another file, or it would stop others
+    tx.raise_alarm(CONFIG_REFUSED, subject=account, detail=run.mode.refused)
 
 
 def _check_key(tx: Tx, run: Run, policy: HostingPolicy) -> None:

@@ -173,7 +173,7 @@ def _charter(wiring: Wiring) -> Charter:
         models=wiring.models,
         holder=wiring.run_id,
         randomness=wiring.seams.randomness,
-        stop_only=wiring.mode.stop_only,
+        barred=wiring.mode.barred,
         config_readable=wiring.mode.config_readable,
     )
 
@@ -184,7 +184,7 @@ def _prefetcher(store: Store, view: Cell[View], wants: Wants, executor: Executor
         models=wiring.models,
         holder=wiring.run_id,
         randomness=wiring.seams.randomness,
-        stop_only=wiring.mode.stop_only,
+        barred=wiring.mode.barred,
     )
     return Prefetcher(store=store, view=view, wants=wants, clock=store.clock, executor=executor, leave=leave)
 

@@ -7,6 +7,7 @@ composition root asks for. Nobody but composition roots and the CLI sees any of 
 The tree is a pydantic-settings class; what it is made from is read by `source` and `overrides`, which know lines.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -148,10 +149,16 @@ class Settings:
 
     def accepted(self) -> str:
         """This config as text, to be taken again by `load_accepted` when the file went bad. Holds no secret."""
-        tree = {key: value for key, value in self.tree.items() if key != "gateway"}
-        return json.dumps(
-            {"schema": 1, "file": str(self.file.absolute()), "config": tree}, default=_number, sort_keys=True
-        )
+        return _written({"schema": 1, "file": str(self.file.absolute()), "config": self._daemons})
+
+    def digest(self) -> str:
+        """By this an operator confirms exactly this config, wherever its file lies (SHA-256, hexadecimal)."""
+        return hashlib.sha256(_written(self._daemons).encode()).hexdigest()
+
+    @property
+    def _daemons(self) -> Mapping[str, Any]:
+        """All but what is for gateways alone."""
+        return {key: value for key, value in self.tree.items() if key != "gateway"}
 
     def _secret(self, credential: str | None, file: str | None, usual: str) -> SecretStr | None:
         return keys.secret(
@@ -221,6 +228,10 @@ def settled(path: Path, source: Source, problems: list[Problem], environment: Ma
         # The sections' own rules are meant to say it better; this is the net under them.
         raise ConfigProblems([source.problem((), None, str(error), "see config.example.toml")]) from error
     return settings
+
+
+def _written(tree: Mapping[str, Any]) -> str:
+    return json.dumps(tree, default=_number, sort_keys=True)
 
 
 def _number(value: object) -> float:

@@ -178,7 +178,10 @@ def _mark(part: Path, now: datetime) -> None:
     if schema_of(part) != HEAD:
         upgrade(part)
     with closing(sqlite3.connect(part, isolation_level=None)) as rows:
-        rows.execute("UPDATE meta SET restored_at_ms = ?", (to_ms(now),))
+        # What an operator said of a config was for a start back then.
+        rows.execute(
+            "UPDATE meta SET restored_at_ms = ?, confirmed_config = NULL, confirmed_at_ms = NULL", (to_ms(now),)
+        )
         rows.execute("PRAGMA journal_mode=DELETE")
     _sync(part)
 

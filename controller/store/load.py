@@ -52,6 +52,7 @@ def load(connection: Connection, *, owner: str, provider: str, account: str, now
         **_open_rows(connection, now),
         **_small_tables(connection, now),
         account=rows.account_from_row(row),
+        confirmed=rows.confirmed_from_row(row),
         epoch_latest=row["epoch_latest"],
         seq_latest=0 if last is None else last.seq,
         hash_latest=BEFORE_THE_FIRST if last is None else last.hash,

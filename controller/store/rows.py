@@ -26,6 +26,7 @@ from controller.core.lease import Lease
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Ending, Obligation, StopAnswer
 from controller.core.orphans import Sighting, Whose
+from controller.core.removal import Confirmed
 from controller.core.spend import Hold, Reservation, to_micros, to_usd
 from controller.core.timekeeping import Kept
 from controller.core.topology import Topology
@@ -339,3 +340,8 @@ def kept_from_row(row: Row) -> Kept | None:
 
 def account_from_row(row: Row) -> AccountTrust:
     return AccountTrust(digest=row["key_digest"], trusted=row["account_trusted"], why=row["account_why"])
+
+
+def confirmed_from_row(row: Row) -> Confirmed | None:
+    digest = row["confirmed_config"]
+    return None if digest is None else Confirmed(digest=digest, at=from_ms(row["confirmed_at_ms"]))

@@ -26,7 +26,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0008"
+HEAD: Final = "0009"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -57,6 +57,8 @@ meta = Table(
     Column("account_trusted", Boolean, nullable=False),
     Column("account_why", Text),
     Column("accepted_config", Text),
+    Column("confirmed_config", String),
+    Column("confirmed_at_ms", Integer),
     Column("restored_at_ms", Integer),
     Column("matching_since_ms", Integer),
 )

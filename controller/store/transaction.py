@@ -28,6 +28,7 @@ from controller.core.identity import DeploymentId, ObligationId, ResourceKey
 from controller.core.lease import Lease
 from controller.core.obligation import Ending, Obligation
 from controller.core.orphans import Sighting
+from controller.core.removal import Confirmed
 from controller.core.restoration import newer, raised
 from controller.core.spend import Reservation
 from controller.core.timekeeping import Kept
@@ -207,7 +208,13 @@ class Tx:
         self._set(matching_since=None)
 
     def put_accepted_config(self, text: str) -> None:
-        self._meta(accepted_config=text)
+        """From now on this one is in force; what an operator confirmed of another is spent."""
+        self._meta(accepted_config=text, confirmed_config=None, confirmed_at_ms=None)
+        self._set(confirmed=None)
+
+    def put_confirmed(self, confirmed: Confirmed) -> None:
+        self._meta(confirmed_config=confirmed.digest, confirmed_at_ms=to_ms(confirmed.at))
+        self._set(confirmed=confirmed)
 
     def raise_alarm(self, name: str, *, subject: str, detail: str) -> None:
         """Raise it once; an alarm that stands is not raised again."""

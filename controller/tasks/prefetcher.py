@@ -42,7 +42,7 @@ class Leave:
     models: Mapping[str, ModelPolicy]
     holder: str
     randomness: Randomness
-    stop_only: bool = False
+    barred: str | None = None
 
 
 class Prefetcher:
@@ -146,7 +146,7 @@ class Prefetcher:
             view=self._view.value,
             policy=self._leave.policy,
             epochs_known=self._store.epochs_known,
-            stop_only=self._leave.stop_only,
+            barred=self._leave.barred,
             clock_sound=self._store.clock.sound,
             now=self._store.now,
             spans_now=self._clock.now(),

@@ -51,7 +51,7 @@ class Charter:
     models: Mapping[str, ModelPolicy]
     holder: str
     randomness: Randomness
-    stop_only: bool = False
+    barred: str | None = None
     config_readable: bool = True
 
 
@@ -391,7 +391,7 @@ class Reconciler:
             view=self._view.value,
             policy=self._charter.policy,
             epochs_known=self._store.epochs_known,
-            stop_only=self._charter.stop_only,
+            barred=self._charter.barred,
             clock_sound=self._store.clock.sound,
             now=self._store.now,
             spans_now=self._clock.now(),

@@ -18,7 +18,7 @@ from controller.core.errors import Code
 from controller.core.evidence import StopReason
 from controller.core.orphans import Sighting, Whose
 from controller.store import deployments, duties
-from tests.api.world import World, at, world
+from tests.api.world import STOP_ONLY, World, at, world
 from tests.core.samples import key, resource
 
 UNKNOWN_LOAD = dict.fromkeys(
@@ -309,7 +309,7 @@ async def test_a_store_that_cannot_be_written_is_not_ready(house: World) -> None
 
 
 async def test_a_stop_only_daemon_is_not_ready_and_tells_its_problems(tmp_path: Path) -> None:
-    async with world(tmp_path, stop_only=True) as house:
+    async with world(tmp_path, mode=STOP_ONLY) as house:
         assert "stop-only" in await reasons(house)
         status = await house.operator.get("/v1/status")
         assert (status["mode"], status["problems"][0]) == ("stop-only", "models.qwen.gpus: unknown")

@@ -14,7 +14,7 @@ from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.store import deployments, holds
 from controller.store.transaction import Tx
-from tests.api.world import ENDPOINT, World, at, world
+from tests.api.world import ENDPOINT, STOP_ONLY, World, at, world
 from tests.core.samples import model_policy
 
 
@@ -218,7 +218,7 @@ async def test_no_refusal_ends_the_wait_for_what_is_coming(tmp_path: Path) -> No
 
 
 async def test_a_stop_only_daemon_starts_nothing_and_says_so(tmp_path: Path) -> None:
-    async with world(tmp_path, stop_only=True) as house:
+    async with world(tmp_path, mode=STOP_ONLY) as house:
         refusal = (await house.view())["refusal"]
         assert (refusal["code"], refusal["final"]) == ("refused", True)
 

@@ -24,6 +24,7 @@ from controller.core.inventory import Listing
 from controller.core.obligation import Obligation
 from controller.core.policy import ModelPolicy
 from controller.core.view import View
+from controller.daemon.built import NORMAL, Mode
 from controller.store import deployments
 from controller.store.deployments import Declaration, Planned
 from controller.store.doubts import Doubts
@@ -39,13 +40,14 @@ from tests.support.stores import open_store
 
 HOLDER: Final = "c-1"
 ENDPOINT: Final = "https://p1-8000.proxy.example/v1/"
+STOP_ONLY: Final = Mode(stop_only=True, problems=["models.qwen.gpus: unknown"])
 POLICY: Final = hosting_policy(max_active=4)
 
 
 class World:
     """`operator` and `gateway` speak to the two sockets."""
 
-    def __init__(self, store: Store, clock: HandClock, *, models: tuple[ModelPolicy, ...], stop_only: bool) -> None:
+    def __init__(self, store: Store, clock: HandClock, *, models: tuple[ModelPolicy, ...], mode: Mode) -> None:
         self.store = store
         self.clock = clock
         self.rung = 0
@@ -64,8 +66,10 @@ class World:
             run_id=HOLDER,
             doubts=Doubts(),
             version="0.0.0",
-            stop_only=stop_only,
-            problems=["models.qwen.gpus: unknown"] if stop_only else [],
+            stop_only=mode.stop_only,
+            barred=mode.barred,
+            mode=mode.name,
+            problems=mode.problems,
             pulses=self.pulses,
             started_at=clock.now(),
             clock=clock,
@@ -179,12 +183,12 @@ class World:
 
 @asynccontextmanager
 async def world(
-    folder: Path, *, models: tuple[ModelPolicy, ...] = (model_policy(),), stop_only: bool = False
+    folder: Path, *, models: tuple[ModelPolicy, ...] = (model_policy(),), mode: Mode = NORMAL
 ) -> AsyncIterator[World]:
     clock = HandClock()
     store = await open_store(folder, clock, threads=False)
     try:
-        yield World(store, clock, models=models, stop_only=stop_only)
+        yield World(store, clock, models=models, mode=mode)
     finally:
         await store.close()
 

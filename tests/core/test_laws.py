@@ -254,7 +254,7 @@ def test_no_line_is_changed_taken_out_or_moved_unnoticed(count: int, data: st.Da
 # What is unknown
 
 
-conditions = ["stop_only", "clock_sound", "account_trusted", "copied", "owed", "matching", "listing_fresh", "priced"]
+conditions = ["barred", "clock_sound", "account_trusted", "copied", "owed", "matching", "listing_fresh", "priced"]
 
 
 @given(st.lists(st.booleans(), min_size=8, max_size=8), st.lists(moments, max_size=14), st.none() | moments)
@@ -262,11 +262,12 @@ def test_a_start_needs_every_condition_and_a_told_time_helps(
     flags: list[bool], starts: list[datetime], round_at: datetime | None
 ) -> None:
     known: dict[str, Any] = dict(zip(conditions, flags, strict=True))
+    known["barred"] = "it only stops" if known["barred"] else None
     memory = ModelMemory(model="qwen", starts=tuple(starts), next_round_at=round_at)
     case = start.Situation(now=T0, memory=memory, fingerprint="f1", starts_per_hour=4, starts_per_day=12, **known)
     decision = start.decide(case)
     within = sum(T0 - timedelta(hours=1) < at for at in starts) < 4 and len(starts) < 12
-    good = not (known["stop_only"] or known["copied"] or known["owed"] or known["matching"])
+    good = not (known["barred"] or known["copied"] or known["owed"] or known["matching"])
     good = good and known["clock_sound"] and known["account_trusted"] and known["listing_fresh"] and known["priced"]
     assert isinstance(decision, start.Start) is (good and within and (round_at is None or round_at <= T0))
     if isinstance(decision, start.Refuse) and decision.retry_at is not None:

@@ -19,7 +19,7 @@ GOOD = Situation(
     now=T0,
     memory=MEMORY,
     fingerprint="f1",
-    stop_only=False,
+    barred=None,
     clock_sound=True,
     matching=False,
     account_trusted=True,
@@ -34,7 +34,7 @@ HELD = replace(MEMORY, hold_reason="crash-loop", hold_until=T0 + 600 * S, hold_f
 
 # Each condition alone, in the order in which they are told.
 REFUSED: list[tuple[dict[str, Any], Code, bool]] = [
-    ({"stop_only": True}, Code.REFUSED, True),
+    ({"barred": "it only stops"}, Code.REFUSED, True),
     ({"memory": HELD}, Code.MODEL_BLOCKED, True),
     ({"stance": Off(since=T0, until=T0 + HOUR)}, Code.MODEL_BLOCKED, True),
     ({"copied": True}, Code.REFUSED, False),

@@ -38,7 +38,7 @@ def decided(book: Book = BOOK, view: View = VIEW, replaces: DeploymentId | None 
         view=view,
         policy=hosting_policy(),
         epochs_known=7,
-        stop_only=False,
+        barred=None,
         clock_sound=True,
         now=T0,
         spans_now=T0,

@@ -1,6 +1,7 @@
 """What becomes of a daemon whose config cannot be taken?
 
-Nothing owed: 78, and the provider is never called. Something owed: it stops that, makes nothing, and says so.
+Nothing owed: 78, and the provider is never called. Something owed: it stops that, makes nothing, and says so. One that
+would stop everything is not taken until an operator confirmed it.
 """
 
 import pytest
@@ -95,3 +96,54 @@ async def test_commands_find_a_daemon_that_only_stops_although_the_config_is_bad
         assert (await world.cli("stop", "m1", "--now")).code == 0
         assert await world.alive() == []
         assert (await world.cli("status")).code == 78  # nothing is owed any more
+
+
+def _without_models(world: Box) -> str:
+    """Returns the config as it was."""
+    full = world.config.read_text()
+    world.config.write_text(full.partition("[models.")[0])
+    return full
+
+
+@pytest.mark.parametrize("up", [True, False])
+async def test_an_emptied_config_stops_what_runs_only_after_it_was_confirmed_with_the_daemon_up_or_down(
+    up: bool,
+) -> None:
+    async with box() as world:
+        daemon = await world.run_daemon()
+        await world.serving()
+        await daemon.kill()
+        _without_models(world)
+        daemon = await world.run_daemon()
+        assert (await world.status())["mode"] == "former-config"
+        shown = await world.cli("status")
+        assert (shown.code, "config-refused: " in shown.out, "config check --confirm" in shown.out) == (0, True, True)
+        if not up:
+            await daemon.kill()
+        checked = await world.cli("config", "check")
+        assert (checked.code, "would stop all that runs (m1: 1 machine" in checked.err) == (6, True)
+        confirmed = await world.cli("config", "check", "--confirm", "--json")
+        assert (confirmed.code, confirmed.json["removes"]["confirmed"]) == (0, True)
+        assert len(await world.alive()) == 1
+        if up:
+            await daemon.kill()
+        await world.run_daemon()
+        await world.all_ended()
+        assert ((await world.status())["mode"], (await world.status())["alarms"]) == ("normal", [])
+        await world.require_whole_evidence()
+
+
+async def test_a_config_that_is_filled_again_ends_the_alarm_and_nothing_was_stopped() -> None:
+    async with box() as world:
+        daemon = await world.run_daemon()
+        await world.serving()
+        await daemon.kill()
+        full = _without_models(world)
+        daemon = await world.run_daemon()
+        await world.phase("ready")
+        await daemon.kill()
+        world.config.write_text(full)
+        await world.run_daemon()
+        await world.phase("ready")
+        assert ((await world.status())["alarms"], len(await world.alive())) == ([], 1)
+        assert await world.calls("DELETE") == []

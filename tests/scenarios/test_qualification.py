@@ -13,7 +13,8 @@ from controller.cli.doctor.trial import ALIAS
 from controller.cli.exits import Exit, Failure
 from controller.daemon.built import Seams
 from controller.ids import SeededRandomness
-from tests.scenarios.world import A40, L40S, World, _at_once, _fresh_store, scenario
+from tests.scenarios.world import A40, L40S, World, _at_once, scenario
+from tests.support.stores import template
 from tests.support.threadless_sqlite import threadless
 
 LIMIT = Decimal(2)
@@ -27,7 +28,7 @@ async def qualify(
     store = world.state / "gpuwarden.db"
     if not store.exists():
         store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _fresh_store(store)
+        store.write_bytes(template())
         store.chmod(0o600)
     seams = Seams(
         clock=world.clock,
@@ -146,6 +147,10 @@ def test_while_other_machines_are_owed_nothing_is_rented_and_none_is_touched() -
             await anyio.sleep(60)
         failure = await refused(world)
         assert (failure.code, "owes 1 stops of other machines" in failure.words) == (6, True)
+        world.configure("m2")
+        assert (await refused(world)).code == 6
+        async with world.box() as box:  # nor was that config taken by it
+            assert box.daemon.mode.name == "former-config"
         assert (len(world.alive()), world.deletes()) == (1, [])
 
     scenario(play)

@@ -26,6 +26,7 @@ from controller.api.client import DaemonClient
 from controller.cli.gateway import declared
 from controller.daemon.build import build
 from controller.daemon.built import Daemon, Mode, Seams
+from controller.daemon.modes import decide
 from controller.daemon.serving import panel_of
 from controller.emulators.runpod import Emulator, Settings, build_app
 from controller.emulators.runpod.control import pod_truth
@@ -35,13 +36,14 @@ from controller.gateway.config import GatewayConfig
 from controller.http1 import Disconnected, Outgoing
 from controller.ids import SeededRandomness
 from controller.settings import load
-from controller.store.database import Creator, prepare
+from controller.store.database import Creator
 from tests.scenarios.invariants import Scene, check
 from tests.support.asgi_transport import AsgiTransport
 from tests.support.asgi_wire import AsgiAnswer, AsgiWire
 from tests.support.loop_clock import BEGIN, LoopClock
 from tests.support.places import in_memory
 from tests.support.reading import Reads
+from tests.support.stores import template
 from tests.support.threadless_sqlite import threadless
 from tests.support.virtual_time import run_virtual
 
@@ -74,17 +76,6 @@ crash_restart_limit = 3
 max_usd_per_hour = 2
 {extra}
 """
-
-_template: list[Path] = []
-
-
-def _fresh_store(path: Path) -> None:
-    """A migrated file, migrated once for all worlds."""
-    if not _template:
-        made = Path(tempfile.mkdtemp(prefix="gpuwarden-template-")) / "gpuwarden.db"
-        prepare(made)
-        _template.append(made)
-    shutil.copy2(_template[0], path)
 
 
 async def _at_once(work: Callable[[], Any]) -> Any:
@@ -141,10 +132,10 @@ class World:
     async def daemon(self, *, mode: Mode | None = None, crash: bool = False) -> AsyncIterator[Daemon]:
         """Run the daemon while inside. Leaving is an orderly stop; with `crash`, the disk is left as it was then."""
         self.runs += 1
-        settings = load(self.folder / "config.toml", {})
-        if not (store := settings.places.store).exists():
+        decided = decide(self.folder / "config.toml", {})
+        if not (store := decided.settings.places.store).exists():
             store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _fresh_store(store)
+            store.write_bytes(template())
         seams = Seams(
             clock=self.clock,
             randomness=SeededRandomness(self.runs),
@@ -152,7 +143,7 @@ class World:
             creator=self.connect(store),
             blocking=self.blocking,
         )
-        daemon = await build(settings, seams, mode=mode or Mode())
+        daemon = await build(decided.settings, seams, mode=mode or decided.mode)
         (reads := Reads()).watch(daemon)
         kept = self.folder / "as-it-was"
         try:

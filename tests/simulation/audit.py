@@ -108,6 +108,7 @@ class Audit:
             self.violated(7, f"a secret is in the create of {env['GPUWARDEN_REQUEST']}")
         asked, told = env["GPUWARDEN_REQUEST"], self.told[machine.name]
         self.numbers["creates"] += 1
+        self._wanted(machine, who, asked)
         self.creates[asked] += 1
         self.called_at[asked] = self.town.kernel.time
         if self.creates[asked] > 1:
@@ -119,6 +120,12 @@ class Audit:
         deployment = duties[0].deployment or ""
         self._fenced(machine, who, deployment, int(env["GPUWARDEN_EPOCH"]), f"create {asked}")
         self._alone(told, deployment, asked)
+
+    def _wanted(self, machine: Machine, who: str, asked: str) -> None:
+        """Nothing is made on a config that another one was to replace."""
+        daemon, program = machine.daemon, machine.program
+        if daemon is not None and program is not None and program.name == who and daemon.mode.refused is not None:
+            self.violated(0, f"create {asked} on a former config")
 
     def _alone(self, told: Told, deployment: str, asked: str) -> None:
         """At most one wanted resource a slot, one more while it is replaced, and that of one slot a model at a time

@@ -160,7 +160,7 @@ JUSTIFY: Final[dict[str, frozenset[str]]] = {
     "wrong-resource": frozenset({"price-jump", "dearer", "pod-zero-gpu", "made-otherwise"}) | QUEUED,
     "spend": frozenset({"price-jump", "dearer", "cost-raised", "made-otherwise", "clock-jump"}),
     "operator-request": frozenset({"operator-stop", "operator-stop-now", "operator-stop-all"}),
-    "model-removed": frozenset({"model-removed", "config-emptied", "config-broken"}),
+    "model-removed": frozenset({"model-removed", "config-broken", "emptying-confirmed"}),
     "replaced": frozenset({"model-changed", "operator-restart"}),
     "prefetched": frozenset({"operator-prefetch"}),
     "ambiguous-mutation": UNSURE,

@@ -209,7 +209,7 @@ class Machine:
             blocking=self._blocking(program),
         )
         daemon = await build(decided.settings, seams, mode=decided.mode)
-        self.kernel.tell(program.name, f"up as {daemon.run_id}{' stop-only' if decided.mode.stop_only else ''}")
+        self.kernel.tell(program.name, f"up as {daemon.run_id}, {decided.mode.name}")
         closing = Closing()
         panel = panel_of(daemon, closing)
         failed: list[BaseException] = []

@@ -1,12 +1,11 @@
 """What may befall an operator's machine, and what is run on it?
 
-Daemons and gateways that end, die and stand still; clocks, disks and files; configs that somebody edits; a second
-daemon on the same store, and a second machine with a copy of the config.
+Daemons and gateways that end, die and stand still; clocks, disks and files; a second daemon on the same store, and a
+second machine with a copy of the config.
 """
 
 import os
 import random
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -240,63 +239,6 @@ def _twin(stage: Stage, draw: random.Random) -> bool:
     return True
 
 
-def _edited(kind: str, edit: Callable[[str, random.Random], str], least: float, most: float) -> Act:
-    """Somebody edits the config and restarts the daemon; later it is put right in the same way."""
-
-    def act(stage: Stage, draw: random.Random) -> bool:
-        machine = stage.main
-        plain = stage.files.plain(machine.config)
-        lift = stage.files.lay(machine.config, edit(plain, draw))
-
-        def undo() -> None:
-            lift()
-            stage.cycle(machine)
-
-        stage.trouble(kind, machine.name, lasts=spread(draw, least, most), undo=undo)
-        stage.cycle(machine)
-        return True
-
-    return act
-
-
-def _broken(text: str, draw: random.Random) -> str:
-    return draw.choice(
-        (text + "\n[models.\n", text.replace("usd_per_day", "usd_a_day"), text[: len(text) // 2], text + "\0")
-    )
-
-
-def _of_one_model(kind: str, edit: Callable[[str, random.Random], str]) -> Act:
-    """One model's section is edited; that model is named as the subject."""
-
-    def act(stage: Stage, draw: random.Random) -> bool:
-        machine, alias = stage.main, draw.choice(stage.town.models)
-        plain = stage.files.plain(machine.config)
-        found = re.search(rf"^\[models\.{alias}\]\n(?:(?!\[).*\n)*", plain, re.M)
-        if found is None or len(stage.town.models) < 2:
-            return False
-        lift = stage.files.lay(machine.config, plain.replace(found[0], edit(found[0], draw)))
-
-        def undo() -> None:
-            lift()
-            stage.cycle(machine)
-
-        stage.trouble(kind, alias, lasts=spread(draw, MINUTE, 12 * HOUR), undo=undo)
-        stage.cycle(machine)
-        return True
-
-    return act
-
-
-def _changed(section: str, draw: random.Random) -> str:
-    return draw.choice(
-        (
-            section.replace("context = 4096", "context = 8192"),
-            section.replace(":v0.31.0", ":v0.32.0"),
-            section.replace('idle_after = "300s"', 'idle_after = "60s"'),
-        )
-    )
-
-
 def _account_swapped(stage: Stage, draw: random.Random) -> bool:
     """The key is another account's for a while. Who swaps it back looks first that nothing of ours is left there."""
     machine, key = stage.main, stage.main.folder / "keys" / "runpod"
@@ -362,12 +304,6 @@ KINDS: Final[dict[str, Kind]] = {
     "store-restored": Kind("an old copy of the store is put back", _store_restored, 0.2, 0.6),
     "take-over": Kind("a second daemon takes the store of one that stands still", _take_over, 0.2, 0.6),
     "copied-config": Kind(f"a second machine runs as {OWNER}, with a store of its own", _twin, 0.1, 0.3),
-    "config-emptied": Kind("the config is empty", _edited("config-emptied", lambda *_: "", MINUTE, 6 * HOUR), 0.1, 0.3),
-    "config-broken": Kind("the config cannot be read", _edited("config-broken", _broken, MINUTE, 6 * HOUR), 0.15, 0.5),
-    "model-removed": Kind(
-        "a model is taken out of the config", _of_one_model("model-removed", lambda *_: ""), 0.2, 0.6
-    ),
-    "model-changed": Kind("a model is changed in the config", _of_one_model("model-changed", _changed), 0.3, 1.0),
     "account-swapped": Kind("the key is another account's", _account_swapped, 0.3, 0.6),
     "evidence-rotated": Kind("the evidence file is rotated", _rotated, 0.5, 1.0),
 }

@@ -38,6 +38,8 @@ BILL_YOUNG_S: Final = 8 * 3600.0
 BILLED_MOST_S: Final = 3.5 * 3600.0
 """The next whole bucket begins within 70 minutes; a bill is asked for every hour while the end is young."""
 BILLED_OLD_MOST_S: Final = 11 * 3600.0
+REMOVED_MOST_S: Final = 120.0
+"""The first pass of a daemon obliges it; twice the minute in which its stop is to be sent."""
 DAY_S: Final = 86400.0
 ASKS_TO_WAIT: Final = {"rate-limited", "quota-eaten", "create-refused", "delete-refused"}
 LISTING_FAILS: Final = {("listing-failing", "main")}
@@ -55,6 +57,7 @@ class Watch:
     stalled: float = 0.0
     stalled_in: Program | None = None
     billed: float = 0.0
+    removed: float = 0.0
 
 
 @dataclass
@@ -106,6 +109,7 @@ class Overdue:
         self._judge_unowed(machine, life, watch, span)
         self._judge_together(machine, life, watch, span)
         self._judge_stalled(machine, life, watch, span)
+        self._judge_removed(machine, life, watch, span)
 
     def _judge_unused(self, life: Life, watch: Watch) -> None:
         if watch.unused > UNUSED_MOST_S:
@@ -163,6 +167,16 @@ class Overdue:
         starting = life.pod.upstream.state == "booting"
         if watch.stalled > (STALLED_STARTING_S if starting else STALLED_MOST_S):
             self.audit.violated(10, f"the cards of {life.pod.id} stand still for {watch.stalled:.0f} s")
+
+    def _judge_removed(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
+        """What is of no model of a config that was taken is to be stopped (invariant 10)."""
+        daemon = machine.daemon
+        kept = [duty for duty in self.audit.told[machine.name].of_pod(life.pod.id, None) if duty.due is None]
+        taken = daemon is not None and daemon.mode.name == "normal"
+        removed = taken and any(daemon is not None and duty.model not in daemon.models for duty in kept)
+        watch.removed = watch.removed + span if removed else 0.0
+        if watch.removed > REMOVED_MOST_S:
+            self.audit.violated(10, f"{life.pod.id} is of no model and kept for {watch.removed:.0f} s")
 
     def _judge_billed(self, life: Life, span: float) -> None:
         """What is billed after the proof of its end is owed again (invariant 11)."""

@@ -12,6 +12,7 @@ from typing import Final
 from tests.simulation import (
     card_faults,
     clients,
+    config_faults,
     machine_faults,
     operators,
     pod_faults,
@@ -36,6 +37,7 @@ KINDS: Final[dict[str, Kind]] = {
     **pod_faults.KINDS,
     **card_faults.KINDS,
     **machine_faults.KINDS,
+    **config_faults.KINDS,
     **operators.KINDS,
 }
 FURTHER: Final[dict[str, str]] = {

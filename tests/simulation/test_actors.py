@@ -16,6 +16,7 @@ from controller.emulators.runpod.pods import Pod, status
 from controller.emulators.runpod.windows import QUOTAS
 from tests.simulation import (
     card_faults,
+    config_faults,
     machine_faults,
     operators,
     pod_faults,
@@ -366,4 +367,4 @@ def test_excuses_name_kinds_that_there_are() -> None:
 def test_every_kind_is_tried_alone() -> None:
     tried = {*BY_RULE, *SETTINGS, *POD_CHANGES, *POD_EVENTS, "foreign-pod", *queue_faults.KINDS, *card_faults.KINDS}
     assert tried >= set(provider_faults.KINDS) | set(pod_faults.KINDS) | set(queue_faults.KINDS)
-    assert set(KINDS) - tried <= set(machine_faults.KINDS) | set(operators.KINDS)
+    assert set(KINDS) - tried <= set(machine_faults.KINDS) | set(config_faults.KINDS) | set(operators.KINDS)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.config_faults import KINDS as CONFIG_KINDS
 from tests.simulation.machine import Machine
 from tests.simulation.machine_faults import KINDS as MACHINE_KINDS
 from tests.simulation.machine_faults import OTHER_KEY
@@ -45,6 +46,8 @@ BEFALLS: dict[str, Callable[[Play], object]] = {
     "network-out": lambda play: play.see("GET", "/v2/pods") == "ConnectError",
     "config-emptied": lambda play: play.machine.config.read_text() == "",
     "config-broken": lambda play: play.machine.program is None,
+    "models-emptied": lambda play: play.machine.daemon is not None and not play.machine.daemon.models,
+    "models-emptied-confirmed": lambda play: play.machine.daemon is not None and not play.machine.daemon.models,
     "model-removed": lambda play: play.machine.daemon is not None and len(play.machine.daemon.models) == 1,
     "model-changed": lambda play: play.machine.config.read_text() != play.stage.files.plain(play.machine.config),
     "account-swapped": lambda play: key_of(play.machine) == OTHER_KEY,
@@ -75,6 +78,21 @@ def test_program_dies_somewhere_and_comes_back(kind: str, of: str, play: Play) -
     play.wait(60)
     assert play.town.staged.counts[kind] == 1
     assert getattr(play.machine, of) not in {None, program}
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "alive"), [("models-emptied", "former-config", 1), ("models-emptied-confirmed", "normal", 0)]
+)
+def test_a_config_without_models_stops_what_runs_only_where_that_was_confirmed(
+    kind: str, mode: str, alive: int, play: Play
+) -> None:
+    play.begin("operator-start")
+    play.until(play.town.alive, within=60)
+    play.wait(60)
+    assert play.begin(kind)
+    play.wait(90)
+    assert play.machine.daemon is not None
+    assert (play.machine.daemon.mode.name, len(play.town.alive())) == (mode, alive)
 
 
 def test_evidence_file_is_rotated_and_a_new_one_begun(play: Play) -> None:
@@ -163,4 +181,4 @@ def test_a_young_pod_is_stopped_before_it_is_shown_and_its_delete_finds_nothing(
 def test_every_kind_is_tried() -> None:
     tried = {*BEFALLS, *POD_EVENTS, *ACTS, "operator-stop-all", "daemon-crash", "gateway-crash", "evidence-rotated"}
     tried |= {"store-restored", "take-over", "copied-config", "young-unseen"}
-    assert tried >= set(MACHINE_KINDS) | set(OPERATOR_KINDS)
+    assert tried >= set(MACHINE_KINDS) | set(CONFIG_KINDS) | set(OPERATOR_KINDS)

@@ -28,14 +28,14 @@ VOLUMES = (
 OFFERS = (*VOLUMES[0].offers, *VOLUMES[1].offers, "L40S", "A40")
 
 
-async def prefetcher(bench: Bench, *, volumes: tuple[Volume, ...] = VOLUMES, stop_only: bool = False) -> Prefetcher:
+async def prefetcher(bench: Bench, *, volumes: tuple[Volume, ...] = VOLUMES, barred: str | None = None) -> Prefetcher:
     bench.model = replace(bench.model, offers=OFFERS, volumes=volumes)
     leave = Leave(
         policy=bench.policy,
         models={"qwen": bench.model},
         holder=bench.holder,
         randomness=SeededRandomness(7),
-        stop_only=stop_only,
+        barred=barred,
     )
     return Prefetcher(
         store=bench.store,
@@ -192,14 +192,14 @@ async def test_whatever_prevents_a_start_prevents_it_too(
 
 @on_bench
 async def test_a_daemon_that_only_stops_fills_nothing(bench: Bench) -> None:
-    task = await prefetcher(bench, stop_only=True)
+    task = await prefetcher(bench, barred="it only stops")
     await asked(bench, task, "A")
     assert creates(bench) == 0
 
 
 @on_bench
 async def test_it_is_idle_while_nobody_asks_and_looks_again_when_a_wish_lapses(bench: Bench) -> None:
-    task = await prefetcher(bench, stop_only=True)
+    task = await prefetcher(bench, barred="it only stops")
     idle = [task.idle]
     bench.wants.ask_fill("qwen", "A", now=bench.clock.now())
     idle.append(task.idle)

@@ -234,7 +234,7 @@ async def test_no_more_starts_an_hour_than_the_cap(bench: Bench) -> None:
 
 @on_bench
 async def test_in_stop_only_mode_nothing_is_created(bench: Bench) -> None:
-    task = await reconciler(bench, stop_only=True)
+    task = await reconciler(bench, barred="it only stops")
     await asked(bench, task)
     assert (creates(bench), refusal(task)) == (0, (Code.REFUSED, True))
 

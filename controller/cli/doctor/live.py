@@ -9,7 +9,7 @@ machine, never another, and is done when that one is proven gone.
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -39,6 +39,7 @@ from controller.providers.qualifying import Inside
 from controller.settings import ConfigProblems, Settings, find_config, load
 from controller.store import duties, holds
 from controller.store.errors import StoreError, StoreInUse
+from controller.store.standing import standing
 from controller.store.transaction import Tx
 from controller.supervision import GaveUp
 
@@ -161,16 +162,24 @@ async def _finish_former(settings: Settings, seams: Seams, reach: Reach) -> None
     kept, _ = here.store(settings, seams.clock)
     if kept is None or not kept.open_duties:
         return
+    running = standing(settings.places.store)
+    _require_none_of([] if running is None else [found for found in running.machines if found.model != ALIAS])
     daemon = await _opened(settings, seams)
     others = [duty.id for duty in daemon.store.book.obligations.values() if duty.open and duty.model != ALIAS]
     if others:
         await daemon.close()
-        words = f"the store owes {len(others)} stops of other machines, now or one day"
-        raise Failure(Exit.REFUSED, f"{words}: run the daemon, stop them, and end it (`gpuwarden owed`)")
+    _require_none_of(others)
     say("stopping what a former run left")
     left = await _through(Run(daemon=daemon, reach=reach), None, anyio.Event())
     if left:
         raise Failure(Exit.FAILED, f"what a former run left is not proven gone, and stays owed: {', '.join(left)}")
+
+
+def _require_none_of(others: Sequence[object]) -> None:
+    """Asked of what runs before the store is opened: a config that would stop it must not be taken by this either."""
+    if others:
+        words = f"the store owes {len(others)} stops of other machines, now or one day"
+        raise Failure(Exit.REFUSED, f"{words}: run the daemon, stop them, and end it (`gpuwarden owed`)")
 
 
 async def _opened(settings: Settings, seams: Seams) -> Daemon:
