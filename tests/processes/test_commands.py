@@ -1,4 +1,7 @@
-"""What do an operator's commands do to a daemon that runs, and to one that does not?"""
+"""What do an operator's commands do to a daemon that runs, and to one that does not?
+
+Case B08: a stop that the provider accepted is no success before its proof.
+"""
 
 import json
 import re
@@ -58,6 +61,19 @@ async def test_a_stop_without_proof_is_no_success_and_an_operators_word_is_taken
         (ended,) = await world.recorded("obligation.discharged")
         assert ended["evidence"]["kind"] == "external-confirmation"
         assert "ticket 7" in ended["evidence"]["reference"]
+
+
+async def test_a_stop_that_had_no_effect_twice_succeeds_with_its_proof_and_not_before() -> None:
+    async with box() as world:
+        await world.run_daemon()
+        await world.serving()
+        await world.fault({"ignore": True}, method="DELETE", path="/v2/pods/*", times=2)
+        early = await world.cli("stop", "m1", "--now", "--limit", "1s")
+        assert (early.code, len(await world.alive())) == (1, 1)
+        assert (await world.cli("stop", "m1", "--now", within=40)).code == 0
+        assert await world.alive() == []
+        assert len(await world.calls("DELETE")) == 3
+        assert world.open_duties() == []
 
 
 async def test_what_is_not_there_is_named_with_5() -> None:
