@@ -15,13 +15,15 @@ from pydantic import ValidationError
 from controller.cli.exits import Exit, Failure
 from controller.cli.output import age, say, show_json, show_table, usd
 from controller.clock import SystemClock
+from controller.core.spend import to_usd
+from controller.gateway.day_book import DayBook, Micros, Unreadable
 from controller.ids import SystemRandomness
 from controller.settings import HandedKey, Settings
 from controller.settings.client_keys import KEYS_MOST, change_keys, digest_of, made_key, read_keys, shown
 
 Keys = tuple[HandedKey, ...]
 
-HEADER: Final = ("name", "models", "requests a minute", "at once", "a day", "made")
+HEADER: Final = ("name", "models", "requests a minute", "at once", "a day", "today", "made")
 _OPTIONS: Final = {
     "name": "NAME",
     "models": "--models",
@@ -93,17 +95,32 @@ def _said(error: ValidationError) -> str:
 
 
 def show(settings: Settings, *, as_json: bool) -> Exit:
-    found = read_keys(settings.places.clients) or ()
+    found, now = read_keys(settings.places.clients) or (), SystemClock().now()
+    spent = _spent(settings, now)
     if as_json:
-        show_json({"keys": [shown(key) for key in found]})
+        show_json({"keys": [shown(key) | {"usd_today": _usd_today(key, spent)} for key in found]})
     elif found:
-        show_table(HEADER, _rows(found, SystemClock().now()))
+        show_table(HEADER, _rows(found, spent, now))
     else:
         say("no key was handed out")
     return Exit.OK
 
 
-def _rows(keys: Sequence[HandedKey], now: datetime) -> list[tuple[object, ...]]:
+def _spent(settings: Settings, now: datetime) -> Micros | None:
+    """What gateways wrote down of today; None where that cannot be read."""
+    try:
+        return DayBook(settings.places.spent).read(now.date().isoformat())
+    except Unreadable as problem:
+        say(f"what was spent today cannot be read, and keys with a budget are refused: {problem}")
+        return None
+
+
+def _usd_today(key: HandedKey, spent: Micros | None) -> str | None:
+    """Of keys with a budget; of others nothing is kept."""
+    return None if spent is None or key.usd_per_day is None else f"{to_usd(spent.get(key.name, 0)):.6f}"
+
+
+def _rows(keys: Sequence[HandedKey], spent: Micros | None, now: datetime) -> list[tuple[object, ...]]:
     return [
         (
             key.name,
@@ -111,6 +128,7 @@ def _rows(keys: Sequence[HandedKey], now: datetime) -> list[tuple[object, ...]]:
             key.requests_per_minute,
             key.concurrent,
             usd(key.usd_per_day),
+            usd(_usd_today(key, spent)),
             None if key.created_at is None else age(key.created_at.isoformat(), now),
         )
         for key in keys

@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from controller.cli.exits import Exit
+from controller.gateway.day_book import DayBook
 from tests.cli.conftest import Run
 from tests.cli.test_gateway import with_key
 
@@ -32,6 +34,7 @@ def test_a_key_is_shown_once_alone_on_stdout_and_never_again(run: Run, folder: P
             "requests_per_minute": 60,
             "concurrent": None,
             "usd_per_day": "0.50",
+            "usd_today": "0.000000",
         },
     )
     assert run("keys", "list").out.splitlines()[1].split()[:3] == ["alice", "qwen", "60"]
@@ -60,6 +63,20 @@ def test_what_cannot_be_handed_out_is_refused_and_writes_nothing(
     assert (ended.code, ended.out) == (code, "")
     assert words in ended.err
     assert (folder / "state" / "clients.json").read_bytes() == before
+
+
+def test_the_list_tells_what_a_key_with_a_budget_spent_today(run: Run, folder: Path) -> None:
+    for name, options in (("alice", ("--usd-per-day", "1")), ("bob", ())):
+        run("keys", "add", name, *options)
+    book = DayBook(folder / "state" / "spent.json")
+    book.add(datetime.now(UTC).date().isoformat(), {"alice": 250_000, "bob": 1})
+    told = [key["usd_today"] for key in json.loads(run("keys", "list", "--json").out)["keys"]]
+    assert told == ["0.250000", None]
+    assert "$0.250000" in run("keys", "list").out
+    book.path.write_text("{")
+    damaged = run("keys", "list", "--json")
+    assert [key["usd_today"] for key in json.loads(damaged.out)["keys"]] == [None, None]
+    assert "cannot be read" in damaged.err
 
 
 def test_a_key_is_taken_back_by_its_name(run: Run) -> None:

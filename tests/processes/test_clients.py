@@ -53,3 +53,17 @@ async def test_with_client_keys_the_right_one_is_served_and_another_starts_nothi
         async with client_of(world, CLIENT_KEY) as client:
             text = await streamed(client)
             assert text and await asked(client) == text
+
+
+async def test_a_key_that_was_handed_out_is_charged_for_the_start_it_waited_for_and_refused_beyond_its_budget() -> None:
+    async with box() as world:
+        await world.run_daemon()
+        made = await world.cli("keys", "add", "alice", "--usd-per-day", "0.000001")
+        await world.run_gateway()
+        async with client_of(world, made.out.strip()) as client:
+            assert await streamed(client)
+            with pytest.raises(openai.RateLimitError) as refused:
+                await streamed(client)
+    assert refused.value.code == "budget_exhausted"
+    assert float(refused.value.response.headers["x-gpuwarden-usd-today"]) > 0
+    assert refused.value.response.headers["x-gpuwarden-usd-limit"] == "0.000001"
