@@ -19,6 +19,7 @@ CONTRADICTIONS = [
     ('wires = ["chat", "rerank"]', 'wires = "chat, rerank": a server that serves embeddings or rerank writes no texts'),
     (LLAMA + 'wires = ["rerank", "embeddings"]', 'wires = "rerank, embeddings": llama.cpp serves one of these'),
     ('wires = ["embeddings"]\nthinking = "on"', 'thinking = "on": only for models that write'),
+    ('wires = ["embeddings"]\nstream_plain = true', "stream_plain = true: only for models that write"),
     ('wires = ["embeddings"]\nreasoning_effort = "low"', 'reasoning_effort = "low": only for models that write'),
     ('wires = ["rerank"]\nsampling = { top_k = 3 }', "only for models that write"),
     (

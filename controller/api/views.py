@@ -91,6 +91,7 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "tools": model.tools,
         "adapters": list(model.adapters),
         "merge_system": model.merge_system,
+        "stream_plain": model.stream_plain,
         "wait_seconds": model.wait.total_seconds(),
         "queue": model.queue,
         "cold_start_seconds": None if memory.cold_start is None else round(memory.cold_start.total_seconds(), 3),

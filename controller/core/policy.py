@@ -200,6 +200,8 @@ class ModelPolicy:
     """Names that are asked for beside the model's own."""
     merge_system: bool
     """Its chat template takes one system message at most."""
+    stream_plain: bool
+    """Plain requests are asked as streams, and put together by the gateway."""
     usd_per_hour_beside: Decimal = Decimal(0)
     """What a machine bills beside its cards: its disk."""
     volumes: tuple[Volume, ...] = ()

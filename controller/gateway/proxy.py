@@ -14,6 +14,7 @@ from typing import Any, Final
 from controller.core.errors import Code
 from controller.gateway import pages
 from controller.gateway.admission import Demand
+from controller.gateway.assembly import STREAMED, Assembly, TooMuch, can_be_streamed
 from controller.gateway.events import Events, StreamFailed
 from controller.gateway.placement import Place
 from controller.gateway.refusals import Refused
@@ -67,6 +68,8 @@ class Proxy:
         if incoming.status >= 400 or pages.from_proxy(incoming.status, incoming.headers):
             await self._complaint(incoming, place, reply)
         elif pages.content_type(incoming.headers) == pages.EVENTS:
+            if _asked_as_stream(demand, place):
+                return await self._assembled(incoming, demand, place, reply)
             await self._events(incoming, demand, place, reply)
         elif reply.begun:
             raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server answered no event stream")
@@ -97,6 +100,21 @@ class Proxy:
         if rest:
             await _pass_events(reply, incoming, rest)
         await reply.finish()
+
+    async def _assembled(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
+        events, answer = Events(demand.shape.signs or CHAT_SIGNS), Assembly(demand.shape)
+        try:
+            async for piece in incoming.chunks():
+                place.use.byte_came()
+                answer.take(events.take(piece))
+            answer.take(events.rest())
+        except (StreamFailed, TooMuch, ValueError, TypeError) as failure:
+            raise self._cut_short(place, f"no answer can be made of the stream: {type(failure).__name__}") from failure
+        if not events.said_done:
+            raise self._cut_short(place, "the stream ended without its last event")
+        body = answer.answer()
+        await reply.start(200, [(b"content-type", pages.JSON), (b"content-length", b"%d" % len(body))])
+        await reply.last_piece(body)
 
     async def _plain(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
         """Kept until it is whole, up to a limit: computed whole it comes at once, and it may say that it is none."""
@@ -157,7 +175,15 @@ def rewritten(demand: Demand, place: Place) -> bytes:
             standing=shape.standing,
             merge=place.view.merge_system,
         )
+    if _asked_as_stream(demand, place):
+        values |= STREAMED
     return demand.document.replaced(values)
+
+
+def _asked_as_stream(demand: Demand, place: Place) -> bool:
+    """The client wants it plain, and the model's operator wants it to come byte by byte."""
+    asked = demand.document.members
+    return place.view.stream_plain and not demand.stream and can_be_streamed(demand.shape, asked)
 
 
 def _chosen_by_place(adapter: str, place: Place) -> dict[str, Any]:

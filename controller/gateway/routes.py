@@ -77,6 +77,7 @@ class View:
     tools: bool = True
     adapters: tuple[str, ...] = ()
     merge_system: bool = False
+    stream_plain: bool = False
     wait: timedelta = DEFAULT_WAIT
     queue: int = DEFAULT_QUEUE
     cold_start: timedelta | None = None
@@ -101,6 +102,7 @@ def parse_view(alias: str, raw: Mapping[str, Any]) -> View:
         tools=bool(raw.get("tools", True)),
         adapters=tuple(raw.get("adapters") or ()),
         merge_system=bool(raw.get("merge_system", False)),
+        stream_plain=bool(raw.get("stream_plain", False)),
         wait=DEFAULT_WAIT if (wait := _span(raw.get("wait_seconds"))) is None else wait,
         queue=int(raw.get("queue", DEFAULT_QUEUE)),
         cold_start=_span(raw.get("cold_start_seconds")),

@@ -31,7 +31,7 @@ SHAPING: Final = frozenset({
 
 GUIDING: Final = frozenset({
     "replicas", "key_credential", "key_file", "probe_key_credential", "probe_key_file", "wires", "allow_unpinned",
-    "merge_system",
+    "merge_system", "stream_plain",
     "max_usd_per_hour", "idle_after", "startup_deadline", "max_lifetime", "wait", "queue", "crash_restart_limit",
     "crash_window", "drain_limit", "keep_warm", "off", "zone",
 })  # fmt: skip
@@ -83,6 +83,7 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         tools=section.tool_calling == "parsed",
         adapters=tuple(section.adapters),
         merge_system=section.merge_system,
+        stream_plain=section.stream_plain,
         volumes=volumes(section),
         schedule=_schedule(section),
         fingerprint=fingerprint(section),

@@ -182,7 +182,7 @@ def _wires(section: ModelSection) -> Iterator[Contradiction]:
         yield Contradiction(
             key="wires", value=", ".join(section.wires), why="llama.cpp serves one of these", mend="declare two models"
         )
-    told = {"thinking", "reasoning_effort", "sampling", "tool_calling", "long_prefill_token_threshold"}
+    told = {"stream_plain", "thinking", "reasoning_effort", "sampling", "tool_calling", "long_prefill_token_threshold"}
     for key in sorted(section.model_fields_set & told):
         value = getattr(section, key)
         if value is not None and value != type(section).model_fields[key].default:

@@ -141,6 +141,9 @@ class ModelSection(BaseModel):
     """vLLM's parser for this model family. A wrong one: tool calls arrive as text."""
     merge_system: Annotated[bool, FLAG] = False
     """llama_cpp only, which gets system messages first: true makes them one, for templates that take no more."""
+    stream_plain: Annotated[bool, FLAG] = False
+    """True: plain chats and completions are asked as streams and put together by the gateway, because the provider's
+    proxy cuts an answer of which no byte comes for some 100 s. False: such a request is a 504, upstream_timeout."""
     wires: Annotated[tuple[str, ...], words("|".join(WIRES), f"choose from {', '.join(WIRES)}", least=1, most=6)] = (
         "chat",
         "completions",

@@ -47,6 +47,7 @@ async def test_a_model_that_nobody_wants_is_off_and_shows_its_config(house: Worl
         "tools": False,
         "adapters": [],
         "merge_system": False,
+        "stream_plain": False,
         "wait_seconds": 570.0,
         "queue": 64,
         "cold_start_seconds": None,

@@ -124,6 +124,7 @@ def model_policy(**changes: Any) -> ModelPolicy:
         tools=False,
         adapters=(),
         merge_system=False,
+        stream_plain=False,
         fingerprint="f1",
     )
     return replace(policy, **changes)

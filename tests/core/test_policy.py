@@ -51,6 +51,7 @@ def model(**changes: Any) -> ModelPolicy:
         tools=False,
         adapters=(),
         merge_system=False,
+        stream_plain=False,
         fingerprint="f" * 16,
     )
     return replace(policy, **changes)
