@@ -59,5 +59,14 @@ def test_whatever_is_odd_makes_all_of_it_unreadable(body: bytes) -> None:
     assert isinstance(buckets_in(body), Unreadable)
 
 
+def test_a_bill_that_says_that_there_is_no_further_page_is_whole() -> None:
+    assert isinstance(buckets_in(answer(RECORD, pagination={"hasNextPage": False})), tuple)
+
+
+@pytest.mark.parametrize(("usd", "believed"), [(-1e-6, False), (0, True), (1_000_000, True), (1_000_000.01, False)])
+def test_an_amount_is_nought_to_a_million(usd: float, believed: bool) -> None:
+    assert isinstance(buckets_in(answer(RECORD | {"totalAmount": usd})), tuple) is believed
+
+
 def test_hours_are_asked_for_from_a_begin_in_utc() -> None:
     assert bill_path(BEGIN) == "/billing/pods?bucketSize=hour&startTime=2026-11-30T12%3A00%3A00Z"

@@ -175,6 +175,16 @@ async def test_money_is_what_the_account_says_or_not_known(myself: Any, funds: F
 
 
 @pytest.mark.parametrize(
+    ("usd", "believed"),
+    [(1_000_000_000, True), (-1_000_000_000, True), (1_000_000_000.01, False), (-1_000_000_000.01, False)],
+)
+async def test_a_balance_is_at_most_a_thousand_million_either_way(usd: float, believed: bool) -> None:
+    shown = {"clientBalance": usd, "currentSpendPerHr": 0}
+    funds = await Scripted(answer(200, {"data": {"myself": shown}})).inspection.read_funds()
+    assert isinstance(funds, Funds) is believed
+
+
+@pytest.mark.parametrize(
     ("api", "address"),
     [
         ("https://api.runpod.io/v2", "https://api.runpod.io"),

@@ -53,6 +53,28 @@ def test_an_uptime_that_fell_is_a_restart_though_the_said_start_stands_still() -
     assert report(starts, 115, said=0, uptime=5) == 110
 
 
+@pytest.mark.parametrize(("later_s", "reported"), [(15, 10), (16, 26)])
+def test_an_estimate_that_is_more_than_fifteen_seconds_later_is_a_restart(later_s: int, reported: int) -> None:
+    starts = Starts()
+    assert report(starts, 100, uptime=90) == 10
+    assert report(starts, 200, uptime=190 - later_s) == reported
+
+
+@pytest.mark.parametrize(("estimate", "reported"), [(35, 20), (36, 36)])
+def test_one_within_fifteen_seconds_of_the_said_start_is_that_start(estimate: int, reported: int) -> None:
+    starts = Starts()
+    assert report(starts, 100, said=20, uptime=100) == 20
+    assert report(starts, 200, said=20, uptime=200 - estimate) == reported
+
+
+@pytest.mark.parametrize(("drift_s", "estimate", "reported"), [(2, 27, 10), (3, 26, 26)])
+def test_an_estimate_is_followed_by_two_seconds_at_a_time(drift_s: int, estimate: int, reported: int) -> None:
+    starts = Starts()
+    report(starts, 100, uptime=90)
+    assert report(starts, 200, uptime=190 - drift_s) == 10
+    assert report(starts, 300, uptime=300 - estimate) == reported
+
+
 def test_a_restart_told_both_ways_is_one() -> None:
     starts = Starts()
     report(starts, 100, said=0, uptime=98)
