@@ -158,7 +158,8 @@ def test_no_capacity_is_tried_in_rounds_while_somebody_waits_and_is_told_at_the_
     scenario(play, stock={L40S: 0, A40: 0})
 
 
-def test_crash_loop_is_told_started_afresh_once_and_then_held() -> None:
+@pytest.mark.parametrize("moves", [False, True], ids=["uptime falls back", "startedAt moves"])
+def test_crash_loop_is_told_started_afresh_once_and_then_held(moves: bool) -> None:
     async def play(world: World) -> None:
         world.configure("m1")
         async with world.box() as box:
@@ -178,7 +179,7 @@ def test_crash_loop_is_told_started_afresh_once_and_then_held() -> None:
             third_death = 20 + 3 * 40
             assert all(pod["billed_seconds"] <= third_death + 60 for pod in world.pods())
 
-    scenario(play, ready_seconds=1e6, upstream={"crash_every_seconds": 40})
+    scenario(play, ready_seconds=1e6, upstream={"crash_every_seconds": 40}, started_at_moves=moves)
 
 
 def test_rate_limit_is_kept_and_stops_go_first_when_it_is_over() -> None:
