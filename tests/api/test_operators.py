@@ -101,7 +101,14 @@ async def test_money_that_is_held_counts_in_full_until_it_is_settled(house: Worl
         "billed_until": None,
         "exposure_usd": "9.6",
     }
-    assert await house.operator.get("/v1/spend") == {"schema": 1, **spend}
+    no_volumes = {
+        "usd_per_hour": "0.0000",
+        "usd_per_month": "0.0000",
+        "volumes": [],
+        "asked_at": None,
+        "problem": None,
+    }
+    assert await house.operator.get("/v1/spend") == {"schema": 1, **spend, "storage": no_volumes}
     house.clock.advance(timedelta(minutes=30))
     await house.operator.post("/v1/stop", {"now": True})
     obligation = house.store.book.owed()[0].id
