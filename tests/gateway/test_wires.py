@@ -122,6 +122,7 @@ def test_a_stream_that_says_it_failed_is_no_success(
     pieces = [b"".join(good + bad)] if as_one else good + bad
     answer, world = answered(case, writes(*pieces))
     assert answer.body.startswith(b"".join(good) + b"event: error\n")
+    assert answer.body.count(b"event: error\n") == 1
     assert last_data(answer)["error"]["code"] == "upstream_disconnected"
     assert (answer.whole, world.daemon.kinds()) == (False, ["broken-stream"])
 
