@@ -26,7 +26,7 @@ from controller.api.problems import (
     texts_in,
     unknown_model,
 )
-from controller.api.starting import ask_for
+from controller.api.starting import ask_as_operator
 from controller.core.deployment import Record
 from controller.core.errors import Code
 from controller.core.evidence import StopReason
@@ -43,7 +43,7 @@ DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 async def start(panel: Panel, request: Request) -> Response:
     await read_body(request)
-    return JSONResponse(ask_for(panel, request.path_params["alias"]), status_code=202)
+    return JSONResponse(await ask_as_operator(panel, request.path_params["alias"]), status_code=202)
 
 
 async def restart(panel: Panel, request: Request) -> Response:

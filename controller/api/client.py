@@ -75,9 +75,13 @@ class DaemonClient:
     def at_socket(cls, path: str) -> "DaemonClient":
         return cls(Pool(), f"unix:{path}:")
 
-    async def start(self, alias: str, *, gateway: str, waiting: int) -> Body:
-        """The model's view. Raises `Problem` with `unknown_model`, or `Unreachable`."""
-        answer = await self.post(f"/v1/models/{quote(alias, safe='')}/start", {"gateway": gateway, "waiting": waiting})
+    async def start(
+        self, alias: str, *, gateway: str, waiting: int, returning: timedelta = timedelta(0), left: bool = False
+    ) -> Body:
+        """The model's view. `returning`: for so long may those come back who were told to; `left`: nothing is asked
+        for, the last who waited has left. Raises `Problem` with `unknown_model`, or `Unreachable`."""
+        body: Body = {"gateway": gateway, "waiting": waiting, "returning_seconds": round(returning.total_seconds(), 3)}
+        answer = await self.post(f"/v1/models/{quote(alias, safe='')}/start", body | ({"left": True} if left else {}))
         return _object(answer.get("model"))
 
     async def routes(self, *, after: int | None, wait: timedelta) -> Body:

@@ -14,7 +14,7 @@ from controller.api import money
 from controller.api.load import in_words
 from controller.api.panel import Panel
 from controller.api.views import held, is_draining, listed_at, refusal_of, serving, stance
-from controller.core import idle, replacement, start
+from controller.core import abandonment, idle, replacement, start
 from controller.core.book import Alarm
 from controller.core.costs import below_list
 from controller.core.crash_loop import Starts
@@ -150,12 +150,26 @@ def _of_record(panel: Panel, record: Record, model: ModelPolicy | None) -> Itera
     yield from _making_way(panel, record)
     if (topology := panel.book.starts.get(record.id, Starts()).topology) is not None:
         yield Line(subject=record.id, text=topology.text)
+    yield from _abandoned(panel, record)
     if record.phase is Phase.ACTIVE:
         yield from _load(panel, record)
         yield _idle(panel, record)
     if record.started_at is not None and record.phase in {Phase.REQUESTED, Phase.ACTIVE}:
         lifetime = panel.policy.lifetime(record.spec.requested_lifetime)
         yield Line(subject=record.id, text="stopped at the end of its lifetime", until=record.started_at + lifetime)
+
+
+def _abandoned(panel: Panel, record: Record) -> Iterator[Line]:
+    match panel.abandonment(record):
+        case abandonment.KeepAwaited():
+            yield Line(subject=record.id, text="callers wait for it")
+        case abandonment.KeepUntil(until=until):
+            text = "nobody waits for it any more: given up then, if nobody comes back"
+            yield Line(subject=record.id, text=text, since=panel.waits.awaited_at(record.model), until=until)
+        case abandonment.Abandon(since=since):
+            yield Line(subject=record.id, text="nobody waits for it any more: its stop is due", since=since)
+        case None:
+            return
 
 
 def _below_list(record: Record, listed: Decimal | None) -> Iterator[Line]:

@@ -5,24 +5,43 @@ broken into can start models and nothing else.
 """
 
 from datetime import timedelta
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from controller.api.board import wait_until
 from controller.api.panel import Panel
-from controller.api.problems import Json, count_in, read_body, text_in, wait_in_query, whole_in_query
+from controller.api.problems import (
+    Json,
+    count_in,
+    flag_in,
+    read_body,
+    seconds_in,
+    text_in,
+    wait_in_query,
+    whole_in_query,
+)
 from controller.api.reports import take_report
-from controller.api.starting import ask_for
+from controller.api.starting import Callers, ask_for_callers, callers_left
 from controller.api.streaming import read_leases, renew
 from controller.api.views import Routes, look
+from controller.core.policy import STARTUP_DEADLINE_MOST
+
+RETURN_MOST: Final = STARTUP_DEADLINE_MOST.total_seconds()
 
 
 async def start(panel: Panel, request: Request) -> Response:
+    """Asks for a model, in the name of those who wait; with `left`, says only that none of them does any more."""
     body = await read_body(request)
-    text_in(body, "gateway", default="unnamed")
-    count_in(body, "waiting", default=0)
-    return JSONResponse(ask_for(panel, request.path_params["alias"]), status_code=202)
+    left, alias = flag_in(body, "left"), request.path_params["alias"]
+    callers = Callers(
+        gateway=text_in(body, "gateway", default="unnamed"),
+        waiting=count_in(body, "waiting", default=0),
+        returning=timedelta(seconds=seconds_in({"returning_seconds": 0} | body, "returning_seconds", most=RETURN_MOST)),
+    )
+    said = callers_left(panel, alias, callers) if left else ask_for_callers(panel, alias, callers)
+    return JSONResponse(await said, status_code=202)
 
 
 async def routes(panel: Panel, request: Request) -> Response:

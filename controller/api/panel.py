@@ -10,7 +10,7 @@ from datetime import datetime
 
 from controller.api.board import Board, Closing
 from controller.clock import Clock
-from controller.core import idle, start
+from controller.core import abandonment, idle, start
 from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.obligation import Obligation
@@ -19,6 +19,7 @@ from controller.core.view import View
 from controller.store.doubts import Doubts
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
+from controller.store.waits import Waits
 from controller.store.wants import Wants
 from controller.supervision import Cell, Pulse
 
@@ -34,6 +35,7 @@ class Panel:
     store: Store
     view: Cell[View]
     wants: Wants
+    waits: Waits
     stream_leases: StreamLeases
     doubts: Doubts
     policy: HostingPolicy
@@ -57,6 +59,8 @@ class Panel:
     prefetch_refusal: Callable[[tuple[str, str]], start.Refuse | None]
     """Why the volume of a model in a place is not being filled."""
     idle: Callable[[Record], IdleDecision]
+    abandonment: Callable[[Record], abandonment.Decision | None]
+    """Whether a start has nobody left who waits for it; None where that ends nothing."""
     waiting_for: Callable[[Obligation], str]
     """What proof an obligation still lacks."""
     closing: Closing

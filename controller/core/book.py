@@ -61,6 +61,8 @@ class ModelMemory:
     failure: Failure | None = None
     starts: tuple[datetime, ...] = ()
     """Creates that were accepted or unanswered, of the last day."""
+    expected_until: datetime | None = None
+    """Somebody who was told to come back for it may until then; an operator who started it may all the while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

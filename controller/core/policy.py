@@ -24,6 +24,8 @@ SLOTS_MOST: Final = 64
 CARDS_MOST: Final = 64
 QUEUE_MOST: Final = 4096
 IDLE_LEAST: Final = timedelta(seconds=1)
+# Longer than anybody is told to wait before coming back, and than a gateway's word holds.
+ABANDON_LEAST: Final = timedelta(minutes=2)
 STARTUP_DEADLINE_MOST: Final = timedelta(hours=6)
 
 _ZERO: Final = timedelta(0)
@@ -191,6 +193,8 @@ class ModelPolicy:
     drain_limit: timedelta
     usd_per_hour_max: Decimal | None
     """None: the dearest declared offer's price × cards is the ceiling, and what is beside them."""
+    abandon_after: timedelta | None = None
+    """A start for which nobody has waited for so long is given up; None: never."""
     wait: timedelta
     queue: int
     wires: tuple[str, ...]
@@ -224,6 +228,7 @@ class ModelPolicy:
             _spans(self.startup_deadline) and self.startup_deadline <= STARTUP_DEADLINE_MOST,
             _spans(self.max_lifetime, self.crash_window, least=SPAN_LEAST),
             _spans(self.drain_limit, self.wait, least=_ZERO),
+            self.abandon_after is None or _spans(self.abandon_after, least=ABANDON_LEAST),
             self.usd_per_hour_max is None or _money(self.usd_per_hour_max),
             self.usd_per_hour_beside == 0 or _money(self.usd_per_hour_beside),
         )

@@ -23,8 +23,10 @@ from controller.store.database import Creator
 from controller.store.doubts import Doubts
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
+from controller.store.waits import Waits
 from controller.store.wants import Wants
 from controller.supervision import Cell, Changes, Pulse, Runner, keep_running
+from controller.tasks.abandonment_watcher import AbandonmentWatcher
 from controller.tasks.evidence_writer import Blocking, EvidenceWriter
 from controller.tasks.executor import Executor
 from controller.tasks.idle_reaper import IdleReaper
@@ -106,12 +108,14 @@ class Daemon:
     store: Store
     view: Cell[View]
     wants: Wants
+    waits: Waits
     stream_leases: StreamLeases
     doubts: Doubts
     executor: Executor
     reconciler: Reconciler
     prefetcher: Prefetcher
     idle_reaper: IdleReaper
+    abandonment: AbandonmentWatcher
     settler: ObligationSettler
     evidence_writer: EvidenceWriter
     runners: list[Runner]

@@ -158,6 +158,7 @@ def panel_of(daemon: Daemon, closing: Closing) -> Panel:
         store=daemon.store,
         view=daemon.view,
         wants=daemon.wants,
+        waits=daemon.waits,
         stream_leases=daemon.stream_leases,
         doubts=daemon.doubts,
         policy=daemon.policy,
@@ -175,6 +176,7 @@ def panel_of(daemon: Daemon, closing: Closing) -> Panel:
         refusal=daemon.reconciler.refusals.get,
         prefetch_refusal=daemon.prefetcher.refusals.get,
         idle=daemon.idle_reaper.decide,
+        abandonment=daemon.abandonment.decide,
         waiting_for=partial(_waiting_for, daemon),
         closing=closing,
     )

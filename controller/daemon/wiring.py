@@ -19,8 +19,10 @@ from controller.store.adopting import Adopter
 from controller.store.doubts import Doubts
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
+from controller.store.waits import Waits
 from controller.store.wants import Wants
 from controller.supervision import Cell, Informed, Pulse, Runner, Wake, never
+from controller.tasks.abandonment_watcher import AbandonmentWatcher
 from controller.tasks.account_guard import AccountGuard
 from controller.tasks.billing_watcher import BillingWatcher
 from controller.tasks.clock_keeper import ClockKeeper
@@ -77,6 +79,8 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     reconciler = Reconciler(store=store, told=told, executor=executor, charter=_charter(wiring))
     prefetcher = _prefetcher(store, view, wants, executor, wiring)
     reaper = IdleReaper(store=store, view=view, stream_leases=leases, policy=policy, models=models)
+    waits = Waits()
+    abandonment = AbandonmentWatcher(store=store, waits=waits, models=models)
     settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
     writer = EvidenceWriter(store=store, path=wiring.settings.places.evidence, blocking=wiring.seams.blocking)
     tasks: list[Informed] = [
@@ -86,6 +90,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         reconciler,
         prefetcher,
         reaper,
+        abandonment,
         _matcher(store, view, leases, wiring),
         *_recovery(store, view, leases, doubts, wiring),
         OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
@@ -103,12 +108,14 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
         store=store,
         view=view,
         wants=wants,
+        waits=waits,
         stream_leases=leases,
         doubts=doubts,
         executor=executor,
         reconciler=reconciler,
         prefetcher=prefetcher,
         idle_reaper=reaper,
+        abandonment=abandonment,
         settler=settler,
         evidence_writer=writer,
         runners=[_runner(task, clock.now(), store) for task in tasks],

@@ -15,6 +15,8 @@ from controller.gateway.refusals import Refused
 from controller.gateway.routes import View
 
 RETRY_AFTER_UNKNOWN: Final = timedelta(seconds=30)
+RETURN_MOST: Final = timedelta(hours=6)
+"""No start takes longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +144,14 @@ def queue_full(view: View) -> Refused:
         f"{view.queue} callers wait for {view.alias!r} already",
         retry_after=RETRY_AFTER_UNKNOWN if eta is None else eta,
     )
+
+
+def back_within(refused: Refused) -> timedelta:
+    """How long may it be until a client comes back that was told this? As long as it was told that it takes."""
+    if refused.code not in (Code.MODEL_STARTING, Code.QUEUE_FULL):
+        return timedelta(0)
+    eta = timedelta(seconds=refused.extra.get("eta_seconds") or 0.0)
+    return min(max(eta, refused.retry_after or timedelta(0)), RETURN_MOST)
 
 
 def progress(view: View | None) -> str:

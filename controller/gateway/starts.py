@@ -3,6 +3,7 @@
 The answer carries the model's view, so that a caller who wants to be told at once need not wait for the table.
 """
 
+from datetime import timedelta
 from enum import Enum
 
 import structlog
@@ -29,10 +30,17 @@ class Starts:
         self._contact = contact
         self._table = table
 
-    async def ask(self, alias: str, *, waiting: int) -> Word:
+    async def ask(self, alias: str, *, waiting: int, returning: timedelta) -> Word:
+        return await self._say(alias, waiting=waiting, returning=returning, left=False)
+
+    async def leave(self, alias: str, *, waiting: int, returning: timedelta) -> Word:
+        """The last of those who waited has left without an answer: asks for nothing. Others may have come since."""
+        return await self._say(alias, waiting=waiting, returning=returning, left=True)
+
+    async def _say(self, alias: str, *, waiting: int, returning: timedelta, left: bool) -> Word:
         asked_at = self._table.version
         try:
-            raw = await self._daemon.start(alias, gateway=self._name, waiting=waiting)
+            raw = await self._daemon.start(alias, gateway=self._name, waiting=waiting, returning=returning, left=left)
             self._table.overlay(alias, raw, asked_at=asked_at)
         except Problem as problem:
             self._contact.reached()

@@ -1,8 +1,9 @@
 """Who waits for a cold model, and how often is the daemon asked?
 
 One room per model, from the first caller to the last. One question to the daemon serves all in it, and is asked again
-for as long as anybody waits. The room is bounded by the model's queue; callers who want to be told at once ask like
-the others, but take no place. When a wait ends is ruled by `patience`.
+for as long as anybody waits; when the last one left without a machine the daemon is told, and for how long those may be
+on their way who were told to come back. The room is bounded by the model's queue; callers who want to be told at once
+ask like the others, but take no place. When a wait ends is ruled by `patience`.
 """
 
 from datetime import timedelta
@@ -12,7 +13,7 @@ import anyio
 
 from controller.gateway.config import GatewayConfig, Start
 from controller.gateway.contact import Contact
-from controller.gateway.patience import Scene, Waiter, WaitOn, decide, queue_full
+from controller.gateway.patience import Scene, Waiter, WaitOn, back_within, decide, queue_full
 from controller.gateway.placement import Place, Placement
 from controller.gateway.refusals import Refused
 from controller.gateway.routes import RouteTable, View
@@ -31,6 +32,18 @@ class Room:
         self.unknown = False
         self.bell = anyio.Event()
         self.empty = anyio.Event()
+        self.unserved = False
+        """Somebody left without a place."""
+        self.returning_until = 0.0
+        """Those who were told to come back may until then, on the loop's clock."""
+
+    @property
+    def returning(self) -> timedelta:
+        return timedelta(seconds=max(self.returning_until - anyio.current_time(), 0.0))
+
+    def tell(self, refused: Refused) -> None:
+        """This is what somebody who asked for the model is told."""
+        self.returning_until = max(self.returning_until, anyio.current_time() + back_within(refused).total_seconds())
 
     def ring(self) -> None:
         self.bell.set()
@@ -77,7 +90,9 @@ class WaitingRooms:
         told = not patience
         room = self._rooms.get(alias)
         if not told and room is not None and room.queued >= view.queue:
-            raise queue_full(view)
+            full = queue_full(view)
+            room.tell(full)
+            raise full
         now = anyio.current_time()
         waiter = Waiter(
             alias=alias,
@@ -98,9 +113,15 @@ class WaitingRooms:
         number = self._next
         room.waiters.add(number)
         room.queued += not waiter.told
+        place: Place | None = None
         try:
-            return await self._wait(waiter, room)
+            place = await self._wait(waiter, room)
+            return place
+        except Refused as refused:
+            room.tell(refused)
+            raise
         finally:
+            room.unserved |= place is None
             room.queued -= not waiter.told
             room.waiters.discard(number)
             if not room.waiters:
@@ -139,12 +160,16 @@ class WaitingRooms:
     def _ask_for(self, alias: str, room: Room) -> None:
         async def ask() -> None:
             while not room.empty.is_set():
-                word = await self._starts.ask(alias, waiting=len(room.waiters))
+                word = await self._starts.ask(alias, waiting=len(room.waiters), returning=room.returning)
                 room.answered |= word is Word.HEARD
                 room.unknown = word is Word.UNKNOWN_MODEL
                 room.ring()
                 pause = RETRY_ASKING if word is Word.SILENCE else self._config.ask_interval
                 with anyio.move_on_after(pause.total_seconds()):
                     await room.empty.wait()
+            if room.unserved and room.answered and not room.unknown:
+                others = self._rooms.get(alias)
+                waiting = 0 if others is None else len(others.waiters)
+                await self._starts.leave(alias, waiting=waiting, returning=room.returning)
 
         self._start(ask)

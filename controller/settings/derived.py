@@ -33,7 +33,7 @@ GUIDING: Final = frozenset({
     "replicas", "key_credential", "key_file", "probe_key_credential", "probe_key_file", "wires", "allow_unpinned",
     "merge_system", "stream_plain",
     "max_usd_per_hour", "idle_after", "startup_deadline", "max_lifetime", "wait", "queue", "crash_restart_limit",
-    "crash_window", "drain_limit", "keep_warm", "off", "zone",
+    "abandon_after", "crash_window", "drain_limit", "keep_warm", "off", "zone",
 })  # fmt: skip
 """Keys that are obeyed at once, by whatever runs."""
 
@@ -77,6 +77,7 @@ def _model_policy(written: Written, alias: str, section: ModelSection) -> ModelP
         drain_limit=policy.drain_limit if section.drain_limit is None else section.drain_limit,
         usd_per_hour_max=section.max_usd_per_hour,
         usd_per_hour_beside=_disks_usd_per_hour(section),
+        abandon_after=section.abandon_after,
         wait=gateway.wait if section.wait is None else section.wait,
         queue=gateway.queue if section.queue is None else section.queue,
         wires=section.wires,

@@ -160,6 +160,10 @@ class ModelSection(BaseModel):
     """Stopped after so long without a request. Too low: a start after each pause. Too high: idle cost."""
     startup_deadline: Annotated[timedelta, span("10s", "6h")] | None = None
     """Longest start; default: from the size. Too low: paid and cut off. Too high: a hung one is paid longer."""
+    abandon_after: Annotated[timedelta, span("2m", "6h")] | None = None
+    """A start is given up when nobody has waited for it for so long, counted from the last one who left or may still
+    come back as told; default: never. Too low: who comes back pays for a start from its beginning. Too high or never: a
+    machine that nobody wants becomes ready and bills until it is idle."""
     max_lifetime: Annotated[timedelta, span("1s", "365d")] | None = None
     """A machine of this model lives at most so long; default, and never more than: the policy's."""
     wait: Annotated[timedelta, span("0s", "30m")] | None = None

@@ -221,6 +221,7 @@ _MEMORY = (
     span("cold_start"),
     Field(attribute="failure", column="failure", write=_failure_to_text, read=_failure_from_text),
     Field(attribute="starts", column="starts", write=instants_to_text, read=instants_from_text),
+    instant("expected_until"),
 )
 
 

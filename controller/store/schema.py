@@ -26,7 +26,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0009"
+HEAD: Final = "0010"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -173,6 +173,7 @@ memories = Table(
     Column("cold_start_ms", Integer),
     Column("failure", Text),
     Column("starts", Text, nullable=False),
+    Column("expected_until_ms", Integer),
 )
 
 container_starts = Table(

@@ -12,7 +12,9 @@ from controller.api.client import Problem
 from controller.core import start
 from controller.core.errors import Code
 from controller.store import holds
+from controller.store.errors import StoreUnwritable
 from tests.api.world import World, world
+from tests.core.samples import model_policy
 from tests.support.virtual_time import run_virtual
 
 
@@ -21,6 +23,57 @@ async def test_a_start_is_remembered_and_wakes_the_tasks(house: World) -> None:
     assert view["alias"] == "qwen"
     assert house.panel.wants.wanted("qwen", now=house.clock.now())
     assert house.rung == 1
+
+
+async def test_that_the_last_one_left_is_no_wish_and_wakes_who_gives_starts_up(house: World) -> None:
+    await house.gateway.start("qwen", gateway="g-1", waiting=1)
+    house.panel.wants.satisfied("qwen")
+    assert house.panel.waits.awaited("qwen", now=house.panel.now)
+    await house.gateway.start("qwen", gateway="g-1", waiting=0, left=True)
+    assert not house.panel.waits.awaited("qwen", now=house.panel.now)
+    assert not house.panel.wants.wanted("qwen", now=house.clock.now())
+    assert house.rung == 2
+
+
+async def test_who_was_told_to_come_back_is_stored_where_a_start_may_be_given_up(tmp_path: Path) -> None:
+    patient = model_policy(abandon_after=timedelta(minutes=10))
+    for model, kept in ((patient, 60), (model_policy(), None)):
+        folder = tmp_path / str(kept)
+        folder.mkdir()
+        async with world(folder, models=(model,)) as house:
+            now, told = house.panel.now, timedelta(seconds=60)
+            await house.gateway.start("qwen", gateway="g-1", waiting=0, returning=told, left=True)
+            memory = house.store.book.memory("qwen")
+            assert memory.expected_until == (None if kept is None else now + told)
+
+
+async def test_who_is_expected_a_little_later_is_not_written_again(tmp_path: Path) -> None:
+    async with world(tmp_path, models=(model_policy(abandon_after=timedelta(minutes=10)),)) as house:
+        stored = []
+        for seconds in (60, 89, 90):
+            await house.gateway.start("qwen", gateway="g-1", waiting=1, returning=timedelta(seconds=seconds))
+            until = house.store.book.memory("qwen").expected_until
+            assert until is not None
+            stored.append((until - house.panel.now).total_seconds())
+    assert stored == [60, 60, 90]
+
+
+async def test_what_an_operator_starts_is_theirs_for_the_longest_start(tmp_path: Path) -> None:
+    async with world(tmp_path, models=(model_policy(abandon_after=timedelta(minutes=10)),)) as house:
+        await house.operator.post("/v1/models/qwen/start")
+        assert house.store.book.memory("qwen").expected_until == house.panel.now + timedelta(hours=6)
+        assert house.panel.wants.wanted("qwen", now=house.clock.now())
+
+
+async def test_a_store_that_takes_no_writes_does_not_turn_callers_away(tmp_path: Path) -> None:
+    async with world(tmp_path, models=(model_policy(abandon_after=timedelta(minutes=10)),)) as house:
+
+        async def refuse(work: object) -> None:
+            raise StoreUnwritable("locked")
+
+        house.store.write = refuse  # type: ignore[method-assign, assignment]
+        await house.gateway.start("qwen", gateway="g-1", waiting=1, returning=timedelta(seconds=60))
+        assert house.panel.waits.expected_until("qwen") == house.panel.now + timedelta(seconds=60)
 
 
 async def test_a_model_that_is_not_there_is_unknown_and_wanted_by_nobody(house: World) -> None:

@@ -17,7 +17,7 @@ from controller.api.app import gateways_app, operators_app
 from controller.api.board import Closing
 from controller.api.client import DaemonClient, OpenStreams
 from controller.api.panel import Panel
-from controller.core import idle, start
+from controller.core import abandonment, idle, start
 from controller.core.deployment import ProvisionedDeployment, Record, SeenResource
 from controller.core.identity import DeploymentId, Tags
 from controller.core.inventory import Listing
@@ -31,6 +31,7 @@ from controller.store.doubts import Doubts
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
+from controller.store.waits import Waits
 from controller.store.wants import Wants
 from controller.supervision import Cell, Pulse
 from tests.core.samples import hosting_policy, key, model_policy, resource, spec, wish
@@ -53,6 +54,7 @@ class World:
         self.rung = 0
         self.refusals: dict[str, start.Refuse] = {}
         self.prefetch_refusals: dict[tuple[str, str], start.Refuse] = {}
+        self.abandonment: abandonment.Decision | None = None
         self.idle: idle.KeepBusy | idle.KeepUntil | idle.IdleOut | None = None
         self.pulses = [Pulse(name="observer", period=timedelta(seconds=60), last_pass_at=clock.now())]
         self.closing = Closing()
@@ -60,6 +62,7 @@ class World:
             store=store,
             view=Cell(View()),
             wants=Wants(),
+            waits=Waits(),
             stream_leases=StreamLeases(lifetime=POLICY.stream_lease),
             policy=POLICY,
             models={model.alias: model for model in models},
@@ -77,6 +80,7 @@ class World:
             refusal=self.refusals.get,
             prefetch_refusal=self.prefetch_refusals.get,
             idle=lambda record: self.idle,
+            abandonment=lambda record: self.abandonment,
             waiting_for=self._waiting_for,
             closing=self.closing,
         )

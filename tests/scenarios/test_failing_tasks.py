@@ -89,6 +89,7 @@ TASKS: Final = [
     "reconciler",
     "prefetcher",
     "idle_reaper",
+    "abandonment_watcher",
     "crash_loop_detector",
     "orphan_sweeper",
     "obligation_settler",

@@ -27,6 +27,7 @@ LIE_LASTS_S: Final = 900.0
 """So long after a lie of the provider an obligation may have been discharged by it."""
 ON_ITS_WAY_S: Final = 31.0
 IDLE_AFTER_S: Final = 300.0
+ABANDON_AFTER_S: Final = 120.0
 SLACK_S: Final = 60.0
 AT_ONCE_S: Final = 5.0
 CALL_LIMIT_S: Final = 30.0
@@ -249,6 +250,8 @@ class Audit:
             self._discharged(told.duties[line["obligation"]], line["evidence"])
         elif event == "obligation.due":
             self._due(told, told.duties[line["obligation"]])
+            if line["reason"] == "abandoned":
+                self._abandoned(machine, told.duties[line["obligation"]])
         elif event == "stop.submitted":
             self._stopped(told.duties[line["obligation"]])
 
@@ -351,6 +354,16 @@ class Audit:
         elif use.last is not None and now - use.last < self._idle_after(duty, now) and not self._wordless(duty, now):
             self.numbers["false stops"] += 1
             self.violated(6, f"{pod.id} is idled out {now - use.last:.0f} s after its last byte")
+
+    def _abandoned(self, machine: Machine, duty: Duty) -> None:
+        """No start is given up that somebody waits for, or just left (core.abandonment)."""
+        asking, now, model = self.town.asking, self.town.kernel.time, duty.model or ""
+        if self.town.staged.touching(GATEWAY_SILENT, now - ABANDON_AFTER_S - SLACK_S, now):
+            return
+        left_at = asking.left_at(machine.name, model)
+        if asking.waits(machine.name, model) or (left_at is not None and now - left_at < ABANDON_AFTER_S - SLACK_S):
+            self.numbers["false stops"] += 1
+            self.violated(6, f"the start of {duty.pod} is given up, and somebody waits for {model} or has just left")
 
     def _idle_after(self, duty: Duty, now: float) -> float:
         """So long at least nobody used it; somebody may have made the model less patient."""

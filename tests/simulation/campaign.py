@@ -136,6 +136,7 @@ _COUNTED: Final = (
     "stops for nccl-stall",
     "stops of live pods",
     "idle stops",
+    "stops for abandoned",
     "false stops",
     "unowed resources",
     "owed at the end",

@@ -108,7 +108,7 @@ class Clients:
         if way == "long":
             self._slow_down(alias)
         try:
-            with anyio.fail_after(limit):
+            with anyio.fail_after(limit), self.stage.town.asking.one(machine.name, alias):
                 return await self._exchange(machine, body | {"stream": streams}, told=way == "told")
         except TimeoutError:
             return "left" if way == "abort" else "gave up"

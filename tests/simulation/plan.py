@@ -55,6 +55,8 @@ WITH_REPLICAS: Final = 0.3
 """In so many of the runs one model has two slots."""
 WITH_VOLUMES: Final = 0.3
 """In so many of the runs the weights of one model lie on volumes in two places."""
+WITH_GIVING_UP: Final = 0.5
+"""Models whose starts are given up when all who waited have left."""
 WITH_CARDS: Final = 0.4
 """In so many of the runs the machines of one model have two cards."""
 VOLUMES: Final = {"US-TX-3": "vol1", "US-KS-2": "vol2"}
@@ -81,6 +83,9 @@ def settle_in(town: Town) -> None:
         town.further[town.models[-1]] = "gpu_count = 2"
     if random.Random(f"volumes {town.seed}").random() < WITH_VOLUMES:
         _put_volumes(town)
+    if random.Random(f"abandon {town.seed}").random() < WITH_GIVING_UP:
+        for alias in town.models:
+            town.further[alias] = f'abandon_after = "2m"\n{town.further.get(alias, "")}'
     town.configure(machine, *town.models)
     machine.start_daemon()
     machine.start_gateway(list(town.models))

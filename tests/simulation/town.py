@@ -17,6 +17,7 @@ from controller.emulators.runpod.emulator import Call
 from controller.emulators.runpod.pods import Pod
 from controller.http1 import Outgoing
 from tests.scenarios.world import HEAD, MODEL
+from tests.simulation.asking import Asking
 from tests.simulation.kernel import BEGIN, Kernel
 from tests.simulation.machine import SERVER_KEY, Machine
 from tests.simulation.staged import Staged
@@ -99,6 +100,7 @@ class Town:
         self.line = self._way()
         self.clients = self.kernel.program("clients")
         self.staged = Staged(self.kernel)
+        self.asking = Asking(self.kernel)
         self.machines: dict[str, Machine] = {}
         self.slots: dict[str, int] = {}
         """Of models that are to have more than one machine."""

@@ -115,6 +115,7 @@ def test_a_memory_survives_its_row() -> None:
         cold_start=timedelta(milliseconds=1),
         failure=Failure(deployment=DEPLOYMENT, reason="crash-loop", at=T0, seq=7),
         starts=(T0, LATER),
+        expected_until=LATER,
     )
     for remembered in (memory, ModelMemory(model="qwen")):
         assert rows.memory_from_row(rows.memory_to_row(remembered)) == remembered

@@ -62,6 +62,8 @@ class FakeDaemon:
         self.controller = "run-1"
         self.starts: list[tuple[float, str, int]] = []
         """(loop time, alias, waiting)"""
+        self.left: list[tuple[float, str, int, float]] = []
+        """(loop time, alias, waiting, returning), as the last one left."""
         self.leases: list[tuple[float, dict[str, dict[str, Any]]]] = []
         self.reports: list[dict[str, Any]] = []
         self.refused: set[str] = set()
@@ -149,6 +151,11 @@ class FakeDaemon:
         await _json(send, 200, answer)
 
     async def _start(self, alias: str, asked: dict[str, Any], send: Send) -> None:
+        if asked.get("left"):
+            at = asyncio.get_running_loop().time()
+            self.left.append((at, alias, asked["waiting"], asked["returning_seconds"]))
+            await _json(send, 202, {"schema": 1, "model": self.models[alias]})
+            return
         self.starts.append((asyncio.get_running_loop().time(), alias, asked["waiting"]))
         if alias not in self.models:
             await _json(send, 404, {"type": "about:blank", "status": 404, "code": "unknown_model", "detail": "?"})
