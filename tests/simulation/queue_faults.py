@@ -30,7 +30,6 @@ def _ordered_again(stage: Stage, draw: random.Random) -> bool:
     asked: dict[str, Any] = {
         "name": pod.name,
         "image": pod.image,
-        "args": pod.args,
         "cloud": pod.cloud,
         "disk": pod.disk,
         "mounts": pod.mounts,
@@ -41,8 +40,8 @@ def _ordered_again(stage: Stage, draw: random.Random) -> bool:
         "deploys_in_seconds": wait,
         "expires_in_seconds": wait + MINUTE,
     }
-    commands = {"entrypoint": pod.entrypoint, "cmd": pod.cmd}
-    queued = stage.provider.put_queued(asked | {key: words for key, words in commands.items() if words is not None})
+    commands = {"args": pod.args, "entrypoint": pod.entrypoint, "cmd": pod.cmd}
+    queued = stage.provider.put_queued(asked | {key: words for key, words in commands.items() if words})
     stage.trouble("pod-queued", queued, lasts=wait + HOUR, text=f"as {pod.id}, for {wait:.0f} s")
     return True
 

@@ -4,6 +4,7 @@ Each alone, as in `test_actors`: before, while it lasts and after the run was ma
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,16 +25,20 @@ def test_a_create_that_comes_to_a_wait_becomes_a_pod_hours_later(tmp_path: Path)
     assert [pod.env for pod in play.town.alive()] == [POD["env"]]
 
 
-def test_what_we_ordered_once_waits_and_becomes_a_pod_with_the_same_marks_and_arguments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [{}, {"args": "", "cmd": ["--model", "a"]}, {"args": "", "entrypoint": ["fetch"]}])
+def test_what_we_ordered_once_waits_and_becomes_a_pod_with_the_same_marks_and_command(
+    command: dict[str, Any], tmp_path: Path
+) -> None:
     play = Play(tmp_path)
     pod = play.put()
+    for key, words in command.items():
+        setattr(pod, key, words)
     assert play.begin("pod-queued")
     (queued,) = play.provider.queued.values()
     assert (queued.name, alive(play)) == (pod.name, 1)
     play.be_honest()
-    assert pod.args
-    made = [(other.env, other.args, other.mounts, other.disk) for other in play.town.alive()]
-    assert made == [(pod.env, pod.args, pod.mounts, pod.disk)] * 2
+    made = [(other.env, other.args, other.entrypoint, other.cmd, other.mounts) for other in play.town.alive()]
+    assert made == [(pod.env, pod.args, pod.entrypoint, pod.cmd, pod.mounts)] * 2
 
 
 @pytest.mark.parametrize(("kind", "named"), [("queued-foreign", True), ("queued-nameless", False)])
