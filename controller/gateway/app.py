@@ -15,6 +15,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from controller import __version__
 from controller.api.client import DaemonClient
 from controller.clock import Clock
 from controller.core.errors import Code
@@ -28,6 +29,7 @@ from controller.gateway.doubts import Doubts
 from controller.gateway.exchange import Desk, Exchange
 from controller.gateway.exposition import Moment, exposition
 from controller.gateway.listing import listed, one
+from controller.gateway.openapi import document
 from controller.gateway.passage import Passage
 from controller.gateway.placement import Placement
 from controller.gateway.proof import Proofs
@@ -40,6 +42,7 @@ from controller.gateway.spending import Spending
 from controller.gateway.starts import Starts
 from controller.gateway.stream_leases import StreamLeases
 from controller.gateway.tally import Tally
+from controller.gateway.trust import Trust
 from controller.gateway.upstream import Upstream
 from controller.gateway.waiting import WaitingRooms
 from controller.gateway.wires import BY_PATH, Shape, voice_for
@@ -96,7 +99,8 @@ class Gateway:
         self._doubts = Doubts(proofs=self._proofs, table=self.table, report=reports.tell, start=self._start)
         self._asked: set[str] = set()
         """Models that somebody asked this gateway for: what comes up for them is proven before they ask again."""
-        placement = self._placement = Placement(self.table, self.leases, self._proofs)
+        self._trust = Trust(proofs=self._proofs, table=self.table, start=self._start)
+        placement = self._placement = Placement(self.table, self.leases, self._proofs, self._trust)
         self.rooms = WaitingRooms(
             config=config,
             starts=Starts(name=name, daemon=daemon, contact=self.contact, table=self.table),
@@ -177,6 +181,7 @@ class Gateway:
         alias = next((view.alias for view in views if any(route.key == key for route in view.routes)), "")
         self.tally.models[alias].failures[kind] += 1
         self._reports.tell(key, kind, detail)
+        self._trust.lost(key)
 
     def _lease_refused(self, key: Key) -> None:
         self.table.without(key)
@@ -269,6 +274,8 @@ class Gateway:
         asked = scope["path"] if scope["method"] in ("GET", "HEAD") else ""
         if asked == "/healthz":
             await reply.whole(200, JSON_TYPE, b'{"ok":true}')
+        elif asked == "/openapi.json":
+            await reply.whole(200, JSON_TYPE, json.dumps(document(__version__)).encode())
         elif asked == MODELS or asked.startswith(f"{MODELS}/"):
             await reply.whole(200, JSON_TYPE, self._models(scope))
         elif asked == "/metrics":

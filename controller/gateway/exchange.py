@@ -118,7 +118,7 @@ class Exchange:
                 place.use.release()
 
     async def _place(self, avoid: frozenset[Key]) -> Place:
-        place = await self._desk.placement.find(self.demand.alias, avoid=avoid)
+        place = await self._desk.placement.find(self.demand.alias, demand=self.demand, avoid=avoid)
         if place is not None:
             return place
         if avoid:

@@ -1,14 +1,18 @@
 """Which deployment takes this request?
 
-The proven one with the fewest requests of ours open, once its stream lease is granted. A deployment that is not
-proven yet is left out while its proof runs; one that the daemon refuses is passed over.
+A proven one, in the order that `rotation` rules where there are several, once its stream lease is granted. A deployment
+that is not proven yet is left out while its proof runs; one that the daemon refuses is passed over.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from controller.gateway.admission import Demand
 from controller.gateway.proof import Proofs
+from controller.gateway.rotation import beginning, in_order
 from controller.gateway.routes import Key, Route, RouteTable, View
 from controller.gateway.stream_leases import StreamLeases, Use
+from controller.gateway.trust import Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +25,11 @@ class Place:
 
 
 class Placement:
-    def __init__(self, table: RouteTable, leases: StreamLeases, proofs: Proofs) -> None:
+    def __init__(self, table: RouteTable, leases: StreamLeases, proofs: Proofs, trust: Trust) -> None:
         self._table = table
         self._leases = leases
         self._proofs = proofs
+        self._trust = trust
 
     def prove(self, view: View) -> None:
         """Begin the proofs that are missing."""
@@ -32,7 +37,9 @@ class Placement:
             if not self._proofs.stands(route):
                 self._proofs.begin(view, route)
 
-    async def find(self, alias: str, *, avoid: frozenset[Key] = frozenset()) -> Place | None:
+    async def find(
+        self, alias: str, *, demand: Demand | None = None, avoid: frozenset[Key] = frozenset()
+    ) -> Place | None:
         """None if no deployment can take it now. Begins the proofs that are missing."""
         view = self._table.views.get(alias)
         if view is None:
@@ -40,7 +47,7 @@ class Placement:
         self.prove(view)
         proven = [route for route in view.routes if self._proofs.stands(route)]
         if len(proven) > 1:
-            proven.sort(key=lambda route: self._leases.open(route.key))
+            proven = self._in_order(proven, demand)
         for route in proven:
             if route.key in avoid:
                 continue
@@ -48,3 +55,13 @@ class Placement:
             if use is not None:
                 return Place(view, route, use)
         return None
+
+    def _in_order(self, routes: Sequence[Route], demand: Demand | None) -> list[Route]:
+        by_key = {route.key: route for route in routes}
+        order = in_order(
+            list(by_key),
+            open_requests={key: self._leases.open(key) for key in by_key},
+            failed=self._trust.failed,
+            begins=None if demand is None else beginning(demand.shape, demand.document.members),
+        )
+        return [by_key[key] for key in order]
