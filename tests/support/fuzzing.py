@@ -77,7 +77,7 @@ def of_schema(schema: Mapping[str, Any], known: Mapping[str, Sequence[Any]], nam
 
 
 def _of_kind(schema: Mapping[str, Any], known: Mapping[str, Sequence[Any]]) -> st.SearchStrategy[Any]:
-    kind = schema.get("type")
+    kind = schema.get("type", "")
     if isinstance(kind, list):
         return st.one_of(*(_of_kind({**schema, "type": each}, known) for each in kind))
     if kind == "object":
