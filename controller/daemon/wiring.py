@@ -73,27 +73,22 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     """Make cells and tasks and let them ring each other."""
     clock, policy, models = store.clock, wiring.policy, wiring.models
     view: Cell[View] = Cell(View(interval=policy.listing_fast))
-    wants, leases, doubts = Wants(), StreamLeases(lifetime=policy.stream_lease), Doubts()
+    wants, waits, leases, doubts = Wants(), Waits(), StreamLeases(lifetime=policy.stream_lease), Doubts()
     executor = Executor(_means(store, ports, wiring))
     told = Told(view=view, wants=wants, stream_leases=leases, clock=clock)
     reconciler = Reconciler(store=store, told=told, executor=executor, charter=_charter(wiring))
     prefetcher = _prefetcher(store, view, wants, executor, wiring)
     reaper = IdleReaper(store=store, view=view, stream_leases=leases, policy=policy, models=models)
-    waits = Waits()
     abandonment = AbandonmentWatcher(store=store, waits=waits, models=models)
     settler = ObligationSettler(store=store, view=view, stream_leases=leases, executor=executor, policy=policy)
     writer = EvidenceWriter(store=store, path=wiring.settings.places.evidence, blocking=wiring.seams.blocking)
     tasks: list[Informed] = [
-        _observer(store, ports, view, wants, wiring),
-        AccountGuard(store=store, view=view),
-        Lookout(store=store, view=view, policy=policy),
+        *_eyes(store, ports, view, wants, wiring),
         reconciler,
         prefetcher,
         reaper,
         abandonment,
-        _matcher(store, view, leases, wiring),
         *_recovery(store, view, leases, doubts, wiring),
-        OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
         settler,
         *_keepers(store, view, wiring),
         writer,
@@ -126,15 +121,26 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     return daemon
 
 
+def _eyes(store: Store, ports: Ports, view: Cell[View], wants: Wants, wiring: Wiring) -> tuple[Informed, ...]:
+    """The tasks that see, and that say what is odd in what was seen."""
+    return (
+        _observer(store, ports, view, wants, wiring),
+        AccountGuard(store=store, view=view),
+        Lookout(store=store, view=view, policy=wiring.policy),
+    )
+
+
 def _recovery(
     store: Store, view: Cell[View], leases: StreamLeases, doubts: Doubts, wiring: Wiring
 ) -> tuple[Informed, ...]:
-    """The tasks that find out what went wrong with a machine that is there."""
+    """The tasks that find out what went wrong with a machine that is there, or that no record holds."""
     policy, models = wiring.policy, wiring.models
     return (
+        _matcher(store, view, leases, wiring),
         CrashLoopDetector(store=store, view=view, models=models),
         HangDetector(store=store, view=view, stream_leases=leases, doubts=doubts, policy=policy),
         LogWatcher(store=store, view=view, policy=policy, models=models),
+        OrphanSweeper(store=store, view=view, policy=policy, models=models, holder=wiring.run_id),
     )
 
 

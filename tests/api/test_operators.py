@@ -101,7 +101,7 @@ async def test_money_that_is_held_counts_in_full_until_it_is_settled(house: Worl
         "billed_until": None,
         "exposure_usd": "9.6",
     }
-    no_volumes = {
+    no_volumes: dict[str, Any] = {
         "usd_per_hour": "0.0000",
         "usd_per_month": "0.0000",
         "volumes": [],

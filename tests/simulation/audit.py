@@ -168,8 +168,7 @@ class Audit:
         if not duties:
             self.violated(3, f"{who} stops {pod_id}, for which nothing is owed")
             return
-        # One that is open counts before one that ended lately: a key has a second one, or an old copy was restored.
-        duty = min(duties, key=lambda duty: not duty.open)
+        duty = min(duties, key=lambda duty: not duty.open)  # a key may have two, as where an old copy is back
         if duty.due is None and not self._unwritable(machine):
             self.violated(3, f"{who} stops {pod_id}, whose obligation is not due")
         if life is not None and life.pod.alive:
