@@ -89,6 +89,7 @@ OPERATIONS: Final[tuple[tuple[Described, Operation], ...]] = (
         query={"after": _WHOLE, "wait": {"type": "number", "minimum": 0}, "limit": {**_WHOLE, "maximum": 1000}},
     ),
     _reading("/v1/spend", operators.spend, "Today's money."),
+    _reading("/v1/prices", operators.prices, "What the catalog lately said that one card of each type costs an hour."),
     _reading("/metrics", operators.metric_page, "For Prometheus.", media_type="text/plain"),
     _reading("/healthz", gateways.healthz, "The process lives."),
     _reading("/readyz", operators.readyz, "200, or 503 with the reasons."),

@@ -98,6 +98,15 @@ def spend(panel: Panel) -> Json:
     }
 
 
+def prices(panel: Panel) -> Json:
+    """What the provider's catalog lately said that one card costs an hour, by its type and by each offer."""
+    view = panel.view.value
+    return {
+        "priced_at": at(view.priced_at),
+        "card_usd_per_hour": {offer: usd(amount) for offer, amount in sorted(view.usd_per_hour.items())},
+    }
+
+
 def listing(panel: Panel) -> Json:
     latest = panel.view.value.listing
     if latest is None:

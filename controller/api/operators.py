@@ -99,6 +99,10 @@ async def spend(panel: Panel, request: Request) -> Response:
     return JSONResponse({"schema": 1, **facts.spend(panel), "storage": money.of_storage(panel)})
 
 
+async def prices(panel: Panel, request: Request) -> Response:
+    return JSONResponse({"schema": 1, **facts.prices(panel)})
+
+
 async def metric_page(panel: Panel, request: Request) -> Response:
     await metrics.count_new_lines(panel)
     return PlainTextResponse(metrics.page(panel), media_type="text/plain; version=0.0.4")

@@ -62,6 +62,8 @@ class View:
     """What the looks at each machine's log came to."""
     usd_per_hour: Mapping[str, Decimal] = field(default_factory=dict)
     """Price of one card by offer, as far as known."""
+    priced_at: datetime | None = None
+    """When the provider told those prices; `None`: not yet."""
     unlisted: Mapping[str, tuple[Unlisted, ...]] | None = None
     """By model, the types that it names and the catalog did not have when it was read last; `None`: not read yet."""
     costs: Mapping[ResourceKey, Costs] = field(default_factory=dict)

@@ -306,7 +306,7 @@ class Observer:
         prices = await self._reading.read_prices()
         if prices.problem is None:
             unlisted = self._view.value.unlisted if prices.unlisted is None else prices.unlisted
-            self._publish(usd_per_hour=dict(prices.usd_per_hour), unlisted=unlisted)
+            self._publish(usd_per_hour=dict(prices.usd_per_hour), priced_at=prices.observed_at, unlisted=unlisted)
 
     # Volumes
 

@@ -1,7 +1,7 @@
 """Does what the provider bills stand beside what we estimate, and is unknown not nothing?"""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,20 @@ async def served(house: World) -> Record:
 async def shown(house: World) -> dict[str, str | None]:
     money: dict[str, str | None] = (await house.operator.get("/v1/models/qwen"))["model"]["money"]
     return money
+
+
+async def test_the_catalogs_prices_are_told_with_their_date_and_none_before_they_were_read(house: World) -> None:
+    unread: dict[str, Any] = {"schema": 1, "priced_at": None, "card_usd_per_hour": {}}
+    assert await house.operator.get("/v1/prices") == unread
+    prices = {"L40S": Decimal("0.860"), "A40@EU-NL-1": Decimal(1)}
+    house.panel.view.publish(
+        replace(house.panel.view.value, usd_per_hour=prices, priced_at=datetime(2026, 11, 29, 8, 30, tzinfo=UTC))
+    )
+    assert await house.operator.get("/v1/prices") == {
+        "schema": 1,
+        "priced_at": "2026-11-29T08:30:00.000Z",
+        "card_usd_per_hour": {"A40@EU-NL-1": "1", "L40S": "0.86"},
+    }
 
 
 async def test_before_it_is_on_a_bill_what_was_billed_is_unknown_beside_the_estimate(house: World) -> None:

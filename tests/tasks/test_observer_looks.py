@@ -241,8 +241,11 @@ async def test_prices_that_cannot_be_read_leave_the_known_ones(bench: Bench) -> 
 
     bench.provider.prices = {"L40S": Decimal(1)}
     await bench.look()
+    read_at = bench.clock.now()
+    await bench.move(60)
     await bench.observer(reading=Failing(bench.provider)).run_pass()
     assert bench.view.value.usd_per_hour == {"L40S": Decimal(1)}
+    assert bench.view.value.priced_at == read_at
 
 
 @on_bench
