@@ -1,11 +1,11 @@
 """What would the config do, what would that need and cost, and could the processes have their keys?
 
-Nobody is asked over the network, the hub aside and that only with `--online`: a model's own files are read where they
-lie on this machine, prices are the ceilings that the config sets.
+Nobody is asked over the network, hub and provider aside and those only with `--online`: a model's own files are read
+where they lie on this machine, and the daemon here says which prices it read last.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from controller.cli.exits import Exit, Failure
 from controller.cli.findings import Findings
 from controller.cli.output import printable, say, show_facts, show_json, show_table
+from controller.cli.prices import Priced, Quote, ask_prices, price_notes, sources
 from controller.cli.schedules import foreseen, words
 from controller.cli.sizing_table import show_sizing, sizing
 from controller.core.policy import ModelPolicy
@@ -47,7 +48,9 @@ def config_check(settings: Settings, asked: Asked, *, as_json: bool, now: dateti
     online = Findings(settings=settings) if hub is None else _online(settings, hub)
     settings = online.settings
     models = settings.model_policies()
-    estimates = {alias: _estimate(settings, alias, model_files.get(alias)) for alias in models}
+    priced = ask_prices(settings, online=hub is not None)
+    quotes, notes = priced.quotes, (*online.notes, *priced.notes)
+    estimates = {alias: _estimate(settings, alias, model_files.get(alias), quotes[alias]) for alias in models}
     faults = [str(problem) for problem in (*online.faults, *_of_all(estimates))]
     keys = list(_keys(settings))
     bad = bool(faults) or any(counts for _, counts in keys)
@@ -55,15 +58,18 @@ def config_check(settings: Settings, asked: Asked, *, as_json: bool, now: dateti
     outlook = _outlook(settings, confirm=asked.confirm and not bad)
     code = Exit.BAD_CONFIG if bad else Exit.REFUSED if outlook.refused else Exit.OK
     if as_json:
-        rows = [_row(alias, model, now) | {"sizing": sizing(estimates[alias])} for alias, model in models.items()]
+        rows = [
+            _row(alias, model, now) | {"sizing": sizing(estimates[alias], quotes[alias])}
+            for alias, model in models.items()
+        ]
         paths = {"store": str(settings.places.store), "evidence": str(settings.places.evidence)}
         show_json({
             "file": str(settings.file), "models": rows, "limits": _limits(settings), "paths": paths, "keys": missing,
-            "faults": faults, "notes": list(online.notes), "removes": outlook.as_json(),
+            "faults": faults, "notes": list(notes), "removes": outlook.as_json(),
         })  # fmt: skip
         return code
-    _show(settings, models, estimates, now)
-    for note in online.notes:
+    _show(settings, models, estimates, priced, now)
+    for note in notes:
         say(printable(note))
     for fault in faults:
         say(printable(fault))
@@ -100,7 +106,11 @@ def _of_all(estimates: Mapping[str, Estimate]) -> Iterator[Problem]:
 
 
 def _show(
-    settings: Settings, models: Mapping[str, ModelPolicy], estimates: Mapping[str, Estimate], now: datetime
+    settings: Settings,
+    models: Mapping[str, ModelPolicy],
+    estimates: Mapping[str, Estimate],
+    priced: Priced,
+    now: datetime,
 ) -> None:
     show_table(
         ("model", "image", "GPUs, in order", "cards", "idle", "lives at most"),
@@ -117,7 +127,8 @@ def _show(
         ],
     )
     print()
-    show_sizing(list(estimates.values()))
+    show_sizing(list(estimates.values()), priced.quotes)
+    show_facts(sources(priced))
     print()
     show_facts([("limits", ", ".join(f"{name} {value}" for name, value in _limits(settings).items()))])
     show_facts([("store", settings.places.store), ("evidence", settings.places.evidence)])
@@ -155,14 +166,15 @@ def _limits(settings: Settings) -> dict[str, object]:
     }
 
 
-def _estimate(settings: Settings, alias: str, named: Path | None) -> Estimate:
+def _estimate(settings: Settings, alias: str, named: Path | None, quote: Quote) -> Estimate:
     """Raises ConfigProblems where the model's files are named, or there, and cannot be read."""
     section, usual = settings.models[alias], settings.model_files(alias)
     files: ModelFiles | None = None
     if named is not None or usual.exists():
         gguf = section.server == "llama_cpp"
         files = read_model_files(named or usual, gguf=gguf, model_file=section.model_file)
-    return estimate(settings, alias, files)
+    found = estimate(settings, alias, files)
+    return replace(found, notes=(*found.notes, *price_notes(found, quote)))
 
 
 def _keys(settings: Settings) -> Iterator[tuple[str, bool]]:

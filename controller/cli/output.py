@@ -62,6 +62,11 @@ def usd(amount: object) -> str | None:
     return None if amount is None else f"${amount}"
 
 
+def instant(at: datetime) -> str:
+    """As the API writes it."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def age(instant: object, now: datetime) -> str | None:
     """How long ago, or how long until, a time of the wire is."""
     if not isinstance(instant, str):

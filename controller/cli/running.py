@@ -123,7 +123,12 @@ def config_check(
         ),
     ] = None,
     online: Annotated[
-        bool, typer.Option("--online", help="Ask the hub, without a key, for sizes and for who may fetch; keep them.")
+        bool,
+        typer.Option(
+            "--online",
+            help="Ask the hub, without a key, for sizes and for who may fetch, and keep them; ask the provider, with"
+            " its key, for prices.",
+        ),
     ] = False,
     hub: Annotated[str, typer.Option(metavar="URL", help="Which hub --online asks.")] = "https://huggingface.co",
     confirm: Annotated[
@@ -136,6 +141,8 @@ def config_check(
 
     Sizes come from model_size_gb, from the hub as it last said, and from each model's own files: its config.json tells
     what a request keeps in memory.
+
+    Prices come from the provider's catalog with --online, else from the daemon as it last read them. Nothing is rented.
 
     A config without any of the models that have machines is not taken by a start of the daemon: this command says what
     it would stop, and ends with 6, until it was run with --confirm on exactly that config.

@@ -96,7 +96,7 @@ def estimate(settings: Settings, alias: str, files: ModelFiles | None) -> Estima
         usd_per_hour=ceiling,
         startup_deadline=policy.startup_deadline,
         startup_longest=longest,
-        cold_start_usd=None if ceiling is None else _cost(ceiling, longest),
+        cold_start_usd=None if ceiling is None else cost_of(ceiling, longest),
     )
     return replace(
         found,
@@ -157,7 +157,8 @@ def _step_tokens(section: ModelSection, offer: str, card_gb: int) -> int:
     return section.max_num_batched_tokens or (_STEP_TOKENS_LARGE if large else _STEP_TOKENS)
 
 
-def _cost(usd_per_hour: Decimal, span: timedelta) -> Decimal:
+def cost_of(usd_per_hour: Decimal, span: timedelta) -> Decimal:
+    """Rounded up to a cent."""
     return to_usd(cost_micros(to_micros(usd_per_hour), span)).quantize(Decimal("0.01"), ROUND_CEILING)
 
 
@@ -259,7 +260,7 @@ def _price_notes(found: Estimate, *, lifetime: timedelta, usd_per_day: Decimal) 
     if ceiling is None:
         yield "no max_usd_per_hour: its price is the catalog's of the moment, up to what usd_per_day allows"
         return
-    reserved = _cost(ceiling, min(lifetime, _DAY))
+    reserved = cost_of(ceiling, min(lifetime, _DAY))
     if reserved > usd_per_day:
         hours = usd_per_day / ceiling
         begin = _DAY - timedelta(hours=float(hours))

@@ -95,6 +95,7 @@ def test_the_example_is_checked_into_a_table_of_sizes_and_one_of_prices(keyed: R
         "model": "qwen",
         "disk": "80 GB",
         "volume": "-",
+        "$/h in the catalog": "unknown",
         "$/h at most": "the catalog's",
         "start within": "30m, at most 1h",
         "a start costs at most": "the day's limit",
@@ -119,7 +120,9 @@ def test_scripts_get_the_same_in_bytes(keyed: Run, folder: Path) -> None:
     (folder / "config.toml").write_text(SIZED)
     files(folder, config__json=samples.QWEN3_8B)
     found = json.loads(keyed("config", "check", "--json").out)
-    card = {"card_gb": 48, "fits": True, "left_bytes": 19_820_678_144, "requests_at_once": 5}
+    card = {
+        "card_gb": 48, "fits": True, "left_bytes": 19_820_678_144, "requests_at_once": 5, "usd_per_hour": None,
+    }  # fmt: skip
     sizing = found["models"][0]["sizing"]
     notes = sizing.pop("notes")
     assert (found["schema"], found["faults"]) == (1, [])
@@ -132,8 +135,12 @@ def test_scripts_get_the_same_in_bytes(keyed: Run, folder: Path) -> None:
         "cards": [{"gpu": "NVIDIA L40S", **card}, {"gpu": "NVIDIA A40", **card}],
         "disk_gb": 52,
         "volume_gb": None,
+        "usd_per_hour": None,
         "usd_per_hour_max": "0.99",
+        "price_source": None,
+        "priced_at": None,
         "startup_longest": "34m36s",
+        "cold_start_usd": None,
         "cold_start_usd_max": "0.58",
     }
     assert notes == ["no hf_token_secret: a download that took 646 s with a token took 1646 s without"]

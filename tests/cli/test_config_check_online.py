@@ -64,7 +64,9 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def keyed(run: Run, folder: Path) -> Run:
+def keyed(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """With the gateway's keys there, and the provider's for its service alone, so that only the hub is asked."""
+    monkeypatch.setenv("GPUWARDEN_RUNPOD__KEY_CREDENTIAL", "runpod")
     (folder / "keys").mkdir()
     for name in ("runpod", "qwen"):
         (folder / "keys" / name).write_text("a-key")

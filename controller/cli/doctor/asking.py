@@ -89,7 +89,7 @@ async def reached(
     ear = Ear(clock)
     async with opened(api_url=section.api_url) as http, opened(api_url=graphql_address(section.api_url)) as door:
         account = Account(http, clock=clock, hear=ear)
-        needs = {alias: _need(settings, alias) for alias in settings.models}
+        needs = needs_of(settings)
         yield Reach(
             inspection=RunpodInspection(account, old_door=Account(door, clock=clock), needs=needs),
             qualification=RunpodQualification(account),
@@ -160,6 +160,10 @@ def _namespace(settings: Settings, us: Owner) -> Namespace:
         foreign_prefixes=section.foreign_prefixes,
         proxy_url=section.proxy_url,
     )
+
+
+def needs_of(settings: Settings) -> dict[str, Need]:
+    return {alias: _need(settings, alias) for alias in settings.models}
 
 
 def _need(settings: Settings, alias: str) -> Need:

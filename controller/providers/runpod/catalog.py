@@ -70,11 +70,12 @@ def _unlisted(model: RunpodModel, types: frozenset[str]) -> Iterator[Unlisted]:
     for gpu in model.gpus:
         if gpu not in types:
             offers = frozenset(offer for offer, machine in machines.items() if machine.gpu == gpu)
-            yield Unlisted(named=gpu, offers=offers, nearest=_nearest(gpu, types))
+            yield Unlisted(named=gpu, offers=offers, nearest=nearest(gpu, types))
 
 
-def _nearest(gpu: str, types: frozenset[str]) -> tuple[str, ...]:
-    """Whatever the case of their letters; first what has all of that name in its own, as people leave out the maker."""
+def nearest(gpu: str, types: frozenset[str]) -> tuple[str, ...]:
+    """What may have been meant: whatever the case of their letters; first what has all of that name in its own, as
+    people leave out the maker."""
     folded, meant = {known.casefold(): known for known in sorted(types)}, gpu.casefold()
     longer = sorted((name for name in folded if meant in name), key=len)
     alike = difflib.get_close_matches(meant, folded, n=NEAREST_MOST, cutoff=NEAREST_LEAST)
