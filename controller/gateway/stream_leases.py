@@ -140,7 +140,7 @@ class StreamLeases:
         listed = list(self._leases.values())
         if not listed and not self._told:
             return
-        reports = [lease.report() for lease in listed]
+        reports = [self._report(lease) for lease in listed]
         try:
             answer = await self._daemon.put_stream_leases(self._name, reports)
         except Problem as problem:
@@ -157,12 +157,23 @@ class StreamLeases:
         self._told = {lease.key for lease in listed}
         self._take(listed, reports, answer)
 
+    def _report(self, lease: Lease) -> OpenStreams:
+        """Whoever says that nothing is open gives the lease back: the daemon may stop the machine on that word, and no
+        request begins on it before the daemon has heard of another one."""
+        report = lease.report()
+        if report.open == 0:
+            lease.granted = False
+        return report
+
     def _take(self, listed: list[Lease], reports: list[OpenStreams], answer: Granted) -> None:
         for lease, report in zip(listed, reports, strict=True):
             if not lease.uses and report.open == 0:
                 self._leases.pop(lease.key, None)
                 continue
             refused = lease.key[0] in answer.refused
+            if report.open == 0 and not refused:
+                self._wanted.set()  # given back, and wanted again meanwhile: who came waits for the next word
+                continue
             self._settle(lease, granted=not refused)
             if refused:
                 self._on_refusal(lease.key)

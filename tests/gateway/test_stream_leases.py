@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import anyio
+import pytest
 
 from tests.gateway.stub_server import DONE, event
 from tests.gateway.world import ENDPOINT, World, asking, in_world, now
@@ -98,8 +99,9 @@ def test_the_deployment_with_the_fewest_open_requests_is_next() -> None:
         await world.changed(phase="ready", routes=[route("d1", ENDPOINT), route("d2", "https://two/v1/")])
         world.server.gap_s = 60
         async with anyio.create_task_group() as group:
-            for _ in range(4):
-                group.start_soon(world.ask, asking(stream=True))
+            for number in range(4):
+                other = {"messages": [{"role": "user", "content": f"{number}"}]}
+                group.start_soon(world.ask, asking(stream=True) | other)
                 await anyio.sleep(0.1)
             counts = [world.gateway.leases.open((name, 1)) for name in ("d1", "d2")]
             group.cancel_scope.cancel()
@@ -207,3 +209,30 @@ def test_an_end_during_a_renewal_is_told_by_the_next_one() -> None:
         return [{name: lease["open"] for name, lease in listed.items()} for _, listed in world.daemon.leases]
 
     assert in_world(scene) == [{"d1": 1}, {"d1": 1}, {"d1": 0}, {}]
+
+
+@pytest.mark.parametrize(("refused", "status", "served"), [(False, 200, 2), (True, 503, 1)])
+def test_a_request_that_comes_while_its_lease_is_given_back_waits_until_the_daemon_heard_of_it(
+    refused: bool, status: int, served: int
+) -> None:
+    async def scene(world: World) -> tuple[list[tuple[int, int]], int, int]:
+        told: list[tuple[int, int]] = []
+        await world.ready()
+        await world.ask(asking())
+        world.daemon.lease_answer_s = 2
+        await anyio.sleep(10.5)  # the renewal that says so is on its way
+        if refused:
+            world.daemon.refuse_open = {"d1"}
+        async with anyio.create_task_group() as group:
+            results: list[int] = []
+
+            async def ask() -> None:
+                results.append((await world.ask(asking(), headers=[(b"prefer", b"wait=0")])).status)
+
+            group.start_soon(ask)
+            for _ in range(2):
+                await anyio.sleep(1.5)
+                told.append((world.daemon.listed["d1"]["open"], len(world.server.bodies)))
+        return told, results[0], len(world.server.bodies)
+
+    assert in_world(scene) == ([(0, 1), (1, 1)], status, served)

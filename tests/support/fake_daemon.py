@@ -67,6 +67,8 @@ class FakeDaemon:
         self.leases: list[tuple[float, dict[str, dict[str, Any]]]] = []
         self.reports: list[dict[str, Any]] = []
         self.refused: set[str] = set()
+        self.refuse_open: set[str] = set()
+        """Deployments for which no open request is taken any more."""
         self.on_start: Callable[[str], None] = lambda alias: None
         self.down = False
         self.hangs = False
@@ -123,8 +125,9 @@ class FakeDaemon:
                 self._take_leases(asked)
                 await anyio.sleep(self.lease_answer_s)
                 names = [lease["deployment"] for lease in asked["leases"]]
-                granted = [name for name in names if name not in self.refused]
-                refused = [name for name in names if name in self.refused]
+                stopping = {lease["deployment"] for lease in asked["leases"] if lease["open"]} & self.refuse_open
+                granted = [name for name in names if name not in self.refused | stopping]
+                refused = [name for name in names if name in self.refused | stopping]
                 await _json(send, 200, {"schema": 1, "granted": granted, "refused": refused, "lease_seconds": 30.0})
             case "POST", ["v1", "reports"]:
                 self.reports.append(asked)
