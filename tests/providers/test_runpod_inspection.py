@@ -81,6 +81,13 @@ async def test_every_question_is_one_read_and_every_failure_has_its_kind(
         assert scripted.requests[0].content == b'{"query":"{ myself { clientBalance currentSpendPerHr spendLimit } }"}'
 
 
+@pytest.mark.parametrize(("code", "trouble"), [(401, Trouble.CREDENTIAL), (429, Trouble.HELD_BACK), (403, Trouble.ODD)])
+async def test_a_refusal_of_another_kind_without_the_api_s_words_keeps_its_kind(code: int, trouble: Trouble) -> None:
+    failed = await Scripted(httpx.Response(code, text="error")).inspection.greet()
+    assert isinstance(failed, Failed)
+    assert failed.trouble is trouble
+
+
 async def test_a_wait_that_was_asked_for_holds_the_next_question_back() -> None:
     scripted = Scripted(problem(429, WORDS, **{"retry-after": "60"}))
     await scripted.inspection.greet()
@@ -120,6 +127,8 @@ def places(**levels: Any) -> list[dict[str, Any]]:
         ({"availability": "HIGH", "dataCenters": places(EU_RO_1="NONE", US_KS_2="LOW", XX="HIGH")}, Stock.LOW),
         ({"availability": "HIGH", "dataCenters": places(XX="HIGH")}, Stock.NONE),
         ({"availability": "HIGH", "dataCenters": places(EU_RO_1="PLENTY")}, None),
+        ({"availability": "HIGH", "dataCenters": places(EU_RO_1="LOW", US_KS_2="PLENTY")}, Stock.LOW),
+        ({"availability": "HIGH", "dataCenters": places(EU_RO_1="NONE", US_KS_2="PLENTY")}, None),
         ({"availability": "HIGH", "dataCenters": [None, 7, {"id": []}]}, Stock.NONE),
         ({"availability": "HIGH"}, None),
     ],
@@ -129,8 +138,15 @@ async def test_stock_is_that_of_the_places_that_the_model_names(entry: dict[str,
     assert found == {"A": Offer(stock=stock, usd_per_hour=None)}
 
 
+async def test_what_has_no_readable_id_is_no_offer() -> None:
+    entries = [{"id": "A"}, {"id": 7}, {"id": None}, {}, "id", ["id"], None]
+    found = await Scripted(answer(200, {"gpus": entries})).inspection.read_offers("qwen")
+    assert found == {"A": Offer(stock=None, usd_per_hour=None)}
+
+
 @pytest.mark.parametrize(
-    ("word", "stock"), [("NONE", Stock.NONE), ("MEDIUM", Stock.MEDIUM), ("medium", None), ("X", None), (3, None)]
+    ("word", "stock"),
+    [("NONE", Stock.NONE), ("MEDIUM", Stock.MEDIUM), ("medium", None), ("X", None), (3, None), ([], None)],
 )
 async def test_stock_anywhere_is_the_catalogs_word(word: Any, stock: Stock | None) -> None:
     anywhere = Need(cards=1, cloud=Cloud.SECURE)
@@ -194,3 +210,10 @@ async def test_a_balance_is_at_most_a_thousand_million_either_way(usd: float, be
 )
 def test_the_old_door_is_beside_the_api(api: str, address: str) -> None:
     assert graphql_address(api) == address
+
+
+@pytest.mark.parametrize("number", ["1e9999999", "-1e9999999", "NaN", "Infinity"])
+async def test_a_balance_beyond_all_numbers_is_none_and_breaks_nothing(number: str) -> None:
+    body = f'{{"data": {{"myself": {{"clientBalance": {number}, "currentSpendPerHr": 0}}}}}}'
+    funds = await Scripted(httpx.Response(200, content=body.encode())).inspection.read_funds()
+    assert isinstance(funds, Failed)

@@ -188,4 +188,4 @@ def _amount(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
     amount = Decimal(value)
-    return amount if amount.is_finite() and abs(amount) <= USD_MAX else None
+    return amount if -USD_MAX <= amount <= USD_MAX else None
