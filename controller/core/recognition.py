@@ -27,7 +27,7 @@ def recognised(listing: Listing, book: Book) -> Listing:
 def _rekeyed(resources: Iterable[SeenResource], known: dict[tuple[Scope, str], ResourceKey]) -> Iterable[SeenResource]:
     for resource in resources:
         key = known.get((resource.key.scope, resource.key.incarnation), resource.key)
-        yield resource if key == resource.key else replace(resource, key=key)
+        yield replace(resource, key=key)
 
 
 def _recognised(seen: SeenResource, serving: dict[ResourceKey, Record]) -> SeenResource:

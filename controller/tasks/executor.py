@@ -310,8 +310,8 @@ def _cancel_if_declared(tx: Tx, record: Record) -> None:
 
 
 def _record_create(tx: Tx, request: RequestId, outcome: CreateOutcome, policy: HostingPolicy) -> None:
-    create = tx.book.creates.get(request)
-    if create is None or create.answer is not None:
+    create = tx.book.creates[request]
+    if create.answer is not None:
         raise Stale(f"create {request} is answered")
     match outcome:
         case CreateAccepted() if outcome.resource.key in tx.book.held_keys():
@@ -340,8 +340,8 @@ def _record_rejected(tx: Tx, create: Create, outcome: CreateRejected, policy: Ho
 
 
 def _record_unsent(tx: Tx, request: RequestId, policy: HostingPolicy) -> None:
-    create = tx.book.creates.get(request)
-    if create is not None and create.submitting_at is not None:
+    create = tx.book.creates[request]
+    if create.submitting_at is not None:
         _record_create(tx, request, CreateNotSent(detail="the intent could not be written"), policy)
 
 

@@ -8,7 +8,7 @@ import pytest
 from controller.providers.errors import HeldBack
 from controller.providers.runpod.account import Account
 from controller.providers.runpod.pace import Kind
-from controller.transport import Answer, AsyncTransport, Http
+from controller.transport import Answer, AsyncTransport, Http, Sip
 from tests.support.loop_clock import BEGIN, HandClock
 
 S = timedelta(seconds=1)
@@ -79,3 +79,28 @@ async def test_what_asks_us_to_wait(code: int, headers: dict[str, str], holds: b
             await account.call(Kind.CREATE, "POST", "/")
     else:
         await account.call(Kind.CREATE, "POST", "/")
+
+
+async def test_a_stream_tells_no_time_since_its_round_trip_is_not_known() -> None:
+    class Streaming(Recording):
+        async def sip(self, *_: Any, **__: Any) -> tuple[Answer, bool]:
+            return self._reply, True
+
+    heard: list[object] = []
+
+    def hear(said: datetime | None, *, round_trip: timedelta) -> None:
+        heard.append((said, round_trip))
+
+    reply = Answer(code=200, headers={"date": "Sun, 29 Nov 2026 12:00:07 GMT"}, body=b"")
+    account = Account(Streaming(reply), clock=HandClock(), hear=hear)
+    assert await account.sip("/", Sip(whole=S, quiet=S, body_bytes=1)) == (reply, True)
+    assert heard == []
+
+
+@pytest.mark.parametrize(("later_s", "wait"), [(8.9, 0.1 * S), (9, None)])
+async def test_a_stop_is_held_back_to_the_last_moment_and_not_in_it(later_s: float, wait: timedelta | None) -> None:
+    clock = HandClock()
+    account = Account(Recording(Answer(code=429, headers={"retry-after": "9"}, body=b"")), clock=clock)
+    await account.call(Kind.READ, "GET", "/")
+    clock.advance(later_s * S)
+    assert account.wait(Kind.STOP) == wait

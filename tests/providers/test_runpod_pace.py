@@ -123,6 +123,15 @@ def test_a_stop_that_the_provider_itself_turned_away_goes_before_all_else(pace: 
     assert held(pace, Kind.READ) is None
 
 
+def test_a_read_that_is_turned_away_too_takes_no_stop_its_place(pace: Pace, clock: HandClock) -> None:
+    """Neither by us nor by the provider."""
+    pace.slow_down(10 * S, kind=Kind.STOP)
+    held(pace, Kind.READ)
+    pace.slow_down(10 * S, kind=Kind.READ)
+    clock.advance(10 * S)
+    assert held(pace, Kind.READ) == 5 * S
+
+
 def test_a_stop_that_never_comes_back_holds_nobody_for_long(pace: Pace, clock: HandClock) -> None:
     pace.slow_down(10 * S)
     held(pace, Kind.STOP)
@@ -134,6 +143,19 @@ def test_a_shorter_wait_does_not_shorten_a_longer_one(pace: Pace, clock: HandClo
     pace.slow_down(100 * S)
     pace.slow_down(1 * S)
     assert held(pace, Kind.READ) == 100 * S
+
+
+@pytest.mark.parametrize(("wait_s", "drawn"), [(10, 1), (11, 1.65)])
+def test_a_wait_that_ends_when_the_former_does_is_drawn_no_second_time(
+    clock: HandClock, wait_s: float, drawn: float
+) -> None:
+    """Else each answer of one burst would put off what comes back."""
+    draw = Draw(1)
+    pace = Pace(clock, draw)
+    pace.slow_down(10 * S)
+    draw.part = 1.5
+    pace.slow_down(wait_s * S)
+    assert held(pace, Kind.READ) == (wait_s + drawn) * S
 
 
 def test_who_is_told_no_time_waits_twice_as_long_each_time_and_never_for_ever(pace: Pace, clock: HandClock) -> None:
@@ -223,6 +245,17 @@ def test_what_the_next_window_has_left_is_believed_at_once(clock: HandClock) -> 
     assert held(pace, Kind.STOP) is None
     pace.hear(left(59, rest=59))
     assert held(pace, Kind.READ) is None
+
+
+@pytest.mark.parametrize(("at_s", "wait"), [(11.9, 0.1 * S), (12, 1 * S)])
+def test_a_window_is_over_at_its_end_and_the_next_one_counts_for_itself(
+    pace: Pace, clock: HandClock, at_s: float, wait: timedelta
+) -> None:
+    pace.hear(left(5))
+    clock.advance(at_s * S)
+    held(pace, Kind.READ)
+    pace.hear(left(5, rest=1))
+    assert held(pace, Kind.READ) == wait
 
 
 @pytest.mark.parametrize(

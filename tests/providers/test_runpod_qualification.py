@@ -101,3 +101,10 @@ async def test_a_restart_is_one_call_and_a_refusal_has_its_kind() -> None:
 async def test_a_bill_is_the_sum_of_its_own_records_or_not_known(records: Any, billed: Decimal | None) -> None:
     found = await Scripted(answer(200, {"records": records})).qualification.read_billed(KEY)
     assert (None if isinstance(found, Failed) else found) == billed
+
+
+async def test_what_may_not_be_asked_is_a_failure_of_its_kind() -> None:
+    refused = Scripted(problem(403, "CANARY")).qualification
+    failed = Failed(trouble=Trouble.PERMISSION, text="HTTP 403")
+    assert await refused.read_inside(KEY, reference=REFERENCE) == failed
+    assert await refused.read_billed(KEY) == failed

@@ -58,6 +58,8 @@ async def test_what_waits_no_more_is_over(word: str) -> None:
         (problem(403), False),
         (problem(500), False),
         (queued(QUEUED | {"name": None}), False),
+        (queued(QUEUED | {"name": ""}), False),
+        (queued(QUEUED | {"name": 7}), False),
         (queued(QUEUED | {"name": None, "status": ["EXPIRED"]}), False),
         (queued(QUEUED | {"name": None, "status": "EXPIRED"}), True),
         (queued(OTHER, None), False),
@@ -67,7 +69,7 @@ async def test_what_waits_no_more_is_over(word: str) -> None:
         (queued(cursor="c"), False),
         (httpx.ReadTimeout("silent"), False),
     ],
-    ids=range(15),
+    ids=range(17),
 )
 async def test_a_queue_that_cannot_be_read_leaves_it_open_what_a_lost_create_made(queue: Any, readable: bool) -> None:
     listing = await listed(queue)

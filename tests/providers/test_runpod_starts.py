@@ -60,6 +60,23 @@ def test_an_estimate_that_is_more_than_fifteen_seconds_later_is_a_restart(later_
     assert report(starts, 200, uptime=190 - later_s) == reported
 
 
+@pytest.mark.parametrize(("estimate", "reported"), [(25, 0), (26, 26)])
+def test_a_said_start_far_before_the_first_estimate_makes_no_jitter_a_restart(estimate: int, reported: int) -> None:
+    starts = Starts()
+    assert report(starts, 100, said=0, uptime=90) == 0
+    assert report(starts, 200, said=0, uptime=200 - estimate) == reported
+
+
+@pytest.mark.parametrize(("estimate", "reported"), [(218, 200), (219, 219)])
+def test_after_a_restart_that_was_said_the_new_estimate_is_what_later_ones_are_held_against(
+    estimate: int, reported: int
+) -> None:
+    starts = Starts()
+    report(starts, 100, said=0, uptime=98)
+    assert report(starts, 230, said=200, uptime=27) == 200
+    assert report(starts, 300, said=200, uptime=300 - estimate) == reported
+
+
 @pytest.mark.parametrize(("estimate", "reported"), [(35, 20), (36, 36)])
 def test_one_within_fifteen_seconds_of_the_said_start_is_that_start(estimate: int, reported: int) -> None:
     starts = Starts()
@@ -112,6 +129,13 @@ def test_a_pod_that_a_complete_listing_no_longer_shows_is_forgotten() -> None:
     report(starts, 100, said=40)
     starts.keep_only(["q"])
     assert report(starts, 100, said=30) == 30
+
+
+def test_one_that_a_complete_listing_shows_keeps_its_start() -> None:
+    starts = Starts()
+    report(starts, 100, said=40)
+    starts.keep_only(["p", "q"])
+    assert report(starts, 100, said=30) == 40
 
 
 @pytest.mark.parametrize("said", [None, 40])

@@ -307,3 +307,31 @@ def test_a_problem_that_is_not_well_formed_or_speaks_of_another_answer_is_none(
 
 def test_a_problem_without_its_number_is_one() -> None:
     assert problem_in(400, {"content-type": "application/problem+json"}, b"{}") == Problem(detail="HTTP 400")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("ü" * 42 + "a" * 4, "%C3%BC" * 42 + "aaaa"), ("ü" * 42 + "a" * 5, ("%C3%BC" * 42)[:224])],
+    ids=["256", "257"],
+)
+def test_a_name_is_whole_in_its_key_up_to_the_key_s_length(name: str, key: str) -> None:
+    found = key_name(name)
+    assert (len(found), found[: len(key)]) == (256, key)
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "arguments", "command"),
+    [
+        (["vllm"], ["serve", "x"], ("vllm", "serve", "x")),
+        ([], [], ()),
+        (["vllm"], None, None),
+        (None, ["serve"], None),
+        ("vllm", ["serve"], None),
+        (["vllm"], ["serve", 7], None),
+        ([None], ["serve"], None),
+    ],
+)
+def test_a_command_is_known_where_both_of_its_parts_are_lists_of_texts(
+    entrypoint: Any, arguments: Any, command: tuple[str, ...] | None
+) -> None:
+    assert read(entrypoint=entrypoint, cmd=arguments).command == command

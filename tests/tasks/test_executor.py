@@ -16,12 +16,15 @@ from controller.providers.writing import (
     CreateAccepted,
     CreateOutcome,
     CreateRejected,
+    CreateUnknown,
     Order,
     RejectedFor,
 )
 from controller.store import deployments
-from controller.store.errors import StoreUnwritable
+from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
+from controller.store.transaction import Tx
+from controller.tasks.executor import Executor, Means, _record_create
 from tests.tasks.world import Bench, on_bench
 from tests.tasks.writing import Port, broken, pauses_after_commit
 
@@ -325,6 +328,19 @@ async def test_once_shut_nothing_is_begun_and_what_is_in_flight_goes_on(bench: B
     await bench.settle()
     assert (bench.provider.calls["create"], bench.provider.calls["stop"]) == (2, 0)  # the first is the set-up's
     assert bench.record("qwen-2").phase is Phase.CANCELLED
+    assert bench.record("qwen-3").phase is Phase.DECLARED
+
+
+@on_bench
+async def test_what_is_asked_for_before_its_group_runs_is_dropped_and_breaks_nothing(bench: Bench) -> None:
+    duty, planned = await bench.require_stop(await bench.start()), await bench.plan("qwen-2", slot=1)
+    executor = Executor(
+        Means(store=bench.store, writing=bench.provider, policy=bench.policy, holder=bench.holder, launches={})
+    )
+    executor.start(planned, bench.model)
+    executor.stop(duty)
+    await bench.settle()
+    assert (bench.provider.calls["create"], bench.provider.calls["stop"]) == (1, 0)  # the one is the set-up's
 
 
 @on_bench
@@ -356,3 +372,16 @@ async def test_a_create_that_was_answered_meanwhile_keeps_that_answer(bench: Ben
     assert (create.answer, create.detail) == (CreateAnswer.UNKNOWN, "settled elsewhere")
     assert bench.duty().open
     assert bench.record().phase is Phase.UNCERTAIN
+
+
+@on_bench
+async def test_a_late_answer_to_a_create_that_was_cancelled_meanwhile_is_stale(bench: Bench) -> None:
+    create = (await bench.submit()).create
+
+    def settle(tx: Tx) -> None:
+        deployments.cancel(tx, deployments.record_refused(tx, create, CreateAnswer.NOT_SENT, detail="elsewhere"))
+
+    await bench.store.write(settle)
+    late = CreateUnknown(detail="late")
+    with pytest.raises(Stale):
+        await bench.store.write(lambda tx: _record_create(tx, create.request, late, bench.policy))

@@ -202,6 +202,24 @@ async def test_a_stop_that_is_not_taken_is_asked_again_though_nothing_can_be_wri
     ]
 
 
+@pytest.mark.parametrize(("asked_s", "waits_s"), [(4, 5), (120, 120), (300, 300), (301, 300)])
+@on_bench
+async def test_a_late_stop_waits_as_long_as_asked_and_never_longer_than_its_limit(
+    bench: Bench, asked_s: float, waits_s: float
+) -> None:
+    class Limited(Port):
+        async def stop(self, key: ResourceKey) -> StopOutcome:
+            self.stopped_s.append(anyio.current_time())
+            return StopRefused(detail="scripted", retry_after=timedelta(seconds=asked_s))
+
+    port, duty = Limited(bench), await owed(bench)
+    bench.break_store()
+    (await bench.executor(writing=port)).stop(duty)
+    await bench.move(waits_s + 0.5)
+    bench.mend_store()
+    assert port.stopped_s == [0, waits_s]
+
+
 @on_bench
 async def test_a_stop_that_can_be_recorded_is_sent_once(bench: Bench) -> None:
     port, duty = Port(bench), await owed(bench)
@@ -287,3 +305,18 @@ async def test_what_nobody_knows_the_name_of_is_not_stopped(bench: Bench) -> Non
     await bench.settle()
     assert (bench.duty().stop_attempts, bench.duty().stop_in_flight) == (0, False)
     assert bench.provider.calls["stop"] == 0
+
+
+@on_bench
+async def test_a_stop_whose_lease_is_gone_after_the_commit_is_known_not_to_have_left(bench: Bench) -> None:
+    duty = await owed(bench)
+
+    def forget() -> None:
+        leases = bench.store.book.leases
+        assert isinstance(leases, dict)
+        leases.clear()
+
+    pauses_after_commit(bench, 1, meanwhile=forget)
+    (await bench.executor()).stop(duty)
+    await bench.move(2)
+    assert (bench.provider.calls["stop"], bench.duty().stop_answer) == (0, StopAnswer.REFUSED)

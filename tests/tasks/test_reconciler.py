@@ -275,3 +275,39 @@ async def test_a_failed_start_is_started_again_by_a_newer_wish_only(bench: Bench
     bench.wants.ask("qwen", now=bench.clock.now())
     await passed(bench, task)
     assert bench.wants.all(now=bench.clock.now())
+
+
+@on_bench
+async def test_who_waits_is_told_once_of_each_change_of_what_stands_in_the_way(bench: Bench) -> None:
+    task, rings = await reconciler(bench), []
+    task.on_refusal(lambda: rings.append(refusal(task)))
+    bench.provider.script.listings += [Looked.PARTIAL] * 2
+    for _ in range(3):
+        await asked(bench, task, look=False)
+    assert rings == [(Code.PROVIDER_UNAVAILABLE, False)]
+    bench.provider.script.listings.clear()
+    for _ in range(2):
+        await asked(bench, task)
+    assert rings == [(Code.PROVIDER_UNAVAILABLE, False), None]
+
+
+@on_bench
+async def test_a_refused_start_is_tried_again_at_the_time_that_the_refusal_names(bench: Bench) -> None:
+    await blocked(bench)
+    until = bench.clock.now() + timedelta(seconds=600)
+    await bench.store.write(lambda tx: tx.put_memory(replace(tx.book.memory("qwen"), hold_until=until)))
+    task = await reconciler(bench)
+    await bench.look()
+    bench.wants.ask("qwen", now=bench.clock.now())
+    assert await task.run_pass() == until
+
+
+@on_bench
+async def test_once_its_slot_is_filled_nothing_is_told_to_stand_in_a_model_s_way(bench: Bench) -> None:
+    task = await reconciler(bench)
+    bench.provider.script.listings.append(Looked.FAILED)
+    await asked(bench, task, look=False)
+    assert refusal(task) is not None
+    await bench.serve()
+    await passed(bench, task)
+    assert refusal(task) is None

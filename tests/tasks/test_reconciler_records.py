@@ -28,6 +28,19 @@ async def test_what_our_own_probe_finds_ready_is_active_and_first_sightings_are_
     assert bench.duty().seen_at == bench.clock.now()
 
 
+@pytest.mark.parametrize(("served", "told"), [(("Qwen",), "Qwen"), (("Qwen", "other"), None), ((), None), (None, None)])
+@on_bench
+async def test_the_one_model_that_its_server_names_is_told_and_several_are_not(
+    bench: Bench, served: tuple[str, ...] | None, told: str | None
+) -> None:
+    await bench.start()
+    bench.prober.served = served
+    await passed(bench, await reconciler(bench))
+    observed = bench.record().observed
+    assert observed is not None
+    assert observed.served_model == told
+
+
 @pytest.mark.parametrize(
     ("looks", "after_s", "took_s"),
     [
@@ -149,6 +162,7 @@ async def test_a_higher_rate_that_one_listing_alone_says_is_not_believed(bench: 
 @on_bench
 async def test_a_lifetime_ends_with_a_drain_and_a_broken_machine_without(bench: Bench) -> None:
     bench.policy = replace(bench.policy, max_lifetime=timedelta(hours=1))
+    bench.model = replace(bench.model, drain_limit=timedelta(seconds=77))
     await bench.serve()
     await bench.serve("qwen-2", slot=1)
     broken = bench.record("qwen-2").key
@@ -160,7 +174,7 @@ async def test_a_lifetime_ends_with_a_drain_and_a_broken_machine_without(bench: 
     one, other = bench.record(), bench.record("qwen-2")
     assert (one.reason, one.drain_until) == (
         StopReason.LIFETIME_EXCEEDED,
-        bench.clock.now() + bench.model.drain_limit,
+        bench.clock.now() + timedelta(seconds=77),
     )
     assert (other.reason, other.drain_until) == (StopReason.POD_EXITED, None)
 
@@ -316,6 +330,19 @@ async def test_a_create_that_stays_unresolved_is_alarmed_once(bench: Bench, afte
     await passed(bench, task)
     assert len(bench.alarms("create-unresolved")) == alarms
     assert len(await bench.events("alarm.raised")) == alarms
+
+
+@on_bench
+async def test_an_unresolved_create_asks_for_a_pass_when_its_alarm_is_due_and_for_none_after_it(bench: Bench) -> None:
+    await bench.lose()
+    task = await reconciler(bench)
+    await bench.look()
+    due_at = bench.clock.now() + timedelta(seconds=300)
+    assert await task.run_pass() == due_at
+    await bench.move(300)
+    assert await task.run_pass() is None
+    bench.lock_store()  # nothing is left to be written
+    assert await task.run_pass() is None
 
 
 @pytest.mark.parametrize(("fits", "reason"), [({"L40S"}, None), (set(), StopReason.WRONG_RESOURCE)])

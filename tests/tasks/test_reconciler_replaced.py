@@ -12,6 +12,7 @@ from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
 from controller.core.readiness import Verdict
+from controller.core.replacement import UNTRIED_FOR
 from controller.providers.fake.adapter import Made
 from controller.store import duties, replacing
 from controller.tasks.reconciler import Reconciler
@@ -74,6 +75,17 @@ async def test_the_old_one_drains_and_is_stopped_as_replaced_once_its_successor_
     assert (old.phase, old.reason) == (Phase.STOP_REQUIRED, StopReason.REPLACED)
     assert old.drain_until == bench.store.now + bench.model.drain_limit
     assert successor(bench).phase is Phase.ACTIVE
+
+
+@on_bench
+async def test_a_pass_says_until_when_a_successor_may_be_tried(bench: Bench) -> None:
+    """One that nobody tries is taken as proven after UNTRIED_FOR."""
+    task = await asked_for(bench)
+    await passed(bench, task)
+    await passed(bench, task)
+    ready_at = successor(bench).ready_at
+    assert ready_at is not None
+    assert await task.run_pass() == ready_at + UNTRIED_FOR
 
 
 @on_bench
