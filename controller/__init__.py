@@ -25,7 +25,8 @@ The life of a machine, and the file that rules each step:
 * may it start, and what may it cost            core.start, core.policy, core.spend, core.backoff
 * would it fit, before anything is asked        core.layers, core.architecture, core.sizing, for `config check` alone
 * what to ask for; what came of it, at what cost
-                                                core.offer, core.shortage, core.unlisted; core.provenance, core.costs
+                                                core.offer, core.shortage, core.unlisted, core.bad_places;
+                                                core.provenance, core.costs
 * how many, in whose place, and at which hours  core.slots, core.replacement, store.replacing; core.schedule
 * may this command be obeyed                    core.hosting, inside the transactions of store.deployments, store.duties
 * what has to change now                        core.reconcile, tasks.reconciler

@@ -14,7 +14,7 @@ from controller.api import money
 from controller.api.load import in_words
 from controller.api.panel import Panel
 from controller.api.views import held, is_draining, listed_at, refusal_of, serving, stance
-from controller.core import abandonment, idle, replacement, start
+from controller.core import abandonment, bad_places, idle, replacement, start
 from controller.core.book import Alarm
 from controller.core.costs import below_list
 from controller.core.crash_loop import Starts
@@ -67,6 +67,7 @@ def lines_of(panel: Panel, alias: str) -> list[Line]:
     else:
         lines += _of_empty_slots(panel, model, len({record.slot for record in serving(records)}))
         lines += _of_schedule(panel, model)
+        lines += _of_bad_places(panel, model)
     storage = panel.view.value.storage
     if storage is not None and (volumes := storage.of(alias)):
         lines.append(Line(subject=alias, text=in_words_of_storage(volumes), since=storage.asked_at))
@@ -101,6 +102,15 @@ def _shortage(panel: Panel, model: ModelPolicy) -> Iterator[Line]:
     if found is not None and found.offers and found.believed(now=panel.clock.now()):
         gone = ", ".join(offer for offer in model.offers if offer in found.offers)
         yield Line(subject=model.alias, text=f"the provider says that none is left of: {gone}", since=found.at)
+
+
+def _of_bad_places(panel: Panel, model: ModelPolicy) -> Iterator[Line]:
+    for bad in bad_places.of_model(panel.book, model.alias, model.fingerprint, now=panel.now):
+        ends = "asked for there again only where no other place will do"
+        if any((record.place, record.offer) == (bad.place, bad.card) for record in panel.live(model.alias)):
+            ends = "there is one there all the same, as no other place could be asked for or was given"
+        text = f"failed {bad.failures} times in {bad.place} with {bad.card}: that place is avoided; {ends}"
+        yield Line(subject=model.alias, text=text, until=bad.until)
 
 
 def _of_schedule(panel: Panel, model: ModelPolicy) -> Iterator[Line]:

@@ -65,6 +65,8 @@ class SeenResource:
     usd_per_hour: Decimal | None = None
     offer: str | None = None
     """The type of machine that was really obtained."""
+    place: str | None = None
+    """Where it stands, in the provider's word; the finest that it tells."""
     alias: str | None = None
     """The model's alias as its name tells it; a hint for claiming, never a proof of ownership."""
     fits: frozenset[str] | None = None
@@ -133,6 +135,8 @@ class Record:
     evidence: Evidence | None = None
     usd_per_hour: Decimal | None = None
     offer: str | None = None
+    place: str | None = None
+    """Where it stands, as far as the provider ever told."""
     observed: ProvisionedDeployment | None = None
     """Liveness; dropped at a restart (HC-31)."""
     version: int = 0

@@ -132,12 +132,10 @@ def accepted(
     if resource.key.scope != record.spec.scope or owner.disputed(tags) or tags.request != request:
         return lost(record, submitted_at=submitted_at, reason=StopReason.OWNERSHIP_LOST)
     return replace(
-        record,
+        _described(record, resource),
         phase=advance(record.phase, Phase.REQUESTED),
         started_at=submitted_at,
         key=resource.key,
-        usd_per_hour=resource.usd_per_hour,
-        offer=resource.offer,
     )
 
 
@@ -167,7 +165,7 @@ def adopted(record: Record, resource: SeenResource, owner: Owner) -> Record:
         raise Refusal(RefusalCode.WRONG_PHASE)  # its create's answer is still to come, and tells more
     if record.key is not None and record.key != resource.key:
         raise Refusal(RefusalCode.WRONG_PHASE)  # a move is followed, else the key that it has would be owed by nobody
-    known = replace(record, key=resource.key, observed=None, usd_per_hour=resource.usd_per_hour, offer=resource.offer)
+    known = replace(_described(record, resource), key=resource.key, observed=None)
     if record.phase is Phase.STOP_REQUIRED:
         return known  # its stop was wanted before anybody knew its key
     return replace(known, phase=advance(record.phase, Phase.REQUESTED), reason=None)
@@ -179,14 +177,18 @@ def moved(record: Record, resource: SeenResource, owner: Owner) -> Record:
         raise Refusal(RefusalCode.FOREIGN_RESOURCE)
     if record.phase not in SERVING:
         raise Refusal(RefusalCode.WRONG_PHASE)
-    return replace(record, key=resource.key, usd_per_hour=resource.usd_per_hour, offer=resource.offer, observed=None)
+    return replace(_described(record, resource), key=resource.key, observed=None)
 
 
-def observed(record: Record, seen: ProvisionedDeployment) -> Record:
-    """Take an observation in; only of the exact key (HC-2)."""
+def _described(record: Record, resource: SeenResource) -> Record:
+    return replace(record, usd_per_hour=resource.usd_per_hour, offer=resource.offer, place=resource.place)
+
+
+def observed(record: Record, seen: ProvisionedDeployment, *, place: str | None = None) -> Record:
+    """Take an observation in; only of the exact key (HC-2). A place that is not told any more is where it was."""
     if record.key != seen.key:
         raise Refusal(RefusalCode.FOREIGN_RESOURCE)
-    return replace(record, observed=seen)
+    return replace(record, observed=seen, place=place or record.place)
 
 
 def ready(record: Record, *, now: datetime) -> Record:

@@ -5,7 +5,8 @@ left, for a minute at most, and it changes no order. Where none is said to be le
 all the same, as the word of a catalog is no refusal (RP-17, PF-1). A refusal after it said yes is normal.
 
 A type that the catalog does not have at all is left out while the model has another: whoever asks for it is told that
-the order is wrong, and that ends the start of every type.
+the order is wrong, and that ends the start of every type. So is an offer that can stand only where starts failed
+(`core.bad_places`), while the model has another.
 """
 
 from collections.abc import Collection
@@ -35,14 +36,16 @@ def left_out(
     shortage: Shortage | None,
     *,
     unlisted: Collection[Unlisted] = (),
+    bad: Collection[str] = (),
     now: datetime,
 ) -> bool:
     """Is it passed over, since of another one of those there may be some?"""
     unknown = {each for found in unlisted for each in found.offers}
     listed = tuple(each for each in among if each not in unknown) or among
-    if offer not in listed:
+    sound = tuple(each for each in listed if each not in bad) or listed
+    if offer not in sound:
         return True
-    return bool(worth_asking(listed, shortage, now=now)) and none_left(offer, shortage, now=now)
+    return bool(worth_asking(sound, shortage, now=now)) and none_left(offer, shortage, now=now)
 
 
 def none_left(offer: str, shortage: Shortage | None, *, now: datetime) -> bool:

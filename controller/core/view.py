@@ -5,7 +5,7 @@ listing to listing; sightings and reads carry their instants, so that each rule 
 for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -86,10 +86,12 @@ class View:
         there is nothing to vouch for."""
         return began_at is None or (self.judged is not None and began_at <= self.judged)
 
-    def left_out(self, offer: str, among: tuple[str, ...], *, model: str, now: datetime) -> bool:
+    def left_out(
+        self, offer: str, among: tuple[str, ...], *, model: str, now: datetime, bad: Collection[str] = ()
+    ) -> bool:
         """Is it passed over at a start of this model, as another one of those is more worth asking for?"""
         shortage, unlisted = self.shortages.get(model), (self.unlisted or {}).get(model, ())
-        return left_out(offer, among, shortage, unlisted=unlisted, now=now)
+        return left_out(offer, among, shortage, unlisted=unlisted, bad=bad, now=now)
 
     def resource(self, key: ResourceKey) -> SeenResource | None:
         """How the latest listing showed it, complete or not."""

@@ -12,6 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+from controller.core.bad_places import BadPlace
 from controller.core.deployment import DeploymentSpec, SeenResource
 from controller.core.identity import ResourceKey, Tags
 
@@ -36,6 +37,8 @@ class Order:
     launch: Launch
     usd_per_hour_max: Decimal | None = None
     """What was reserved for it: a machine that bills more was not ordered."""
+    avoid: tuple[BadPlace, ...] = ()
+    """Rather not there, if the provider can be told so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,7 @@ def _record_of(tx: Tx, seen: SeenResource, place: Place, adopter: Adopter, told:
             epoch=epoch,
             usd_per_hour=seen.usd_per_hour,
             offer=seen.offer,
+            place=seen.place,
         )
     )
     tx.line("deployment.declared", **of_record(declared), detail={"slot": place.slot, **told})

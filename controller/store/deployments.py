@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from controller.core import hosting
+from controller.core.bad_places import passed_over
 from controller.core.book import Failure, reasons_that_fail_a_start
 from controller.core.deployment import Create, CreateAnswer, ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Refusal, RefusalCode
@@ -122,7 +123,9 @@ def mark_submitting(tx: Tx, request: RequestId, *, holder: str) -> Create:
     allowed = hosting.provision(record, creates_of(tx, create.deployment), claim)
     marked = replace(create, submitting_at=tx.now)
     tx.put_create(marked)
-    tx.line("create.submitted", **of_record(allowed), request=request, detail={"offer": create.offer})
+    avoids = [{"offer": bad.card, "place": bad.place} for bad in passed_over(tx.book, allowed)]
+    detail = {"offer": create.offer, **({"avoids": avoids} if avoids else {})}
+    tx.line("create.submitted", **of_record(allowed), request=request, detail=detail)
     return marked
 
 
@@ -269,9 +272,9 @@ def follow_move(tx: Tx, decided_on: Record, resource: SeenResource) -> Record:
     return stored
 
 
-def record_observed(tx: Tx, decided_on: Record, seen: ProvisionedDeployment) -> Record:
+def record_observed(tx: Tx, decided_on: Record, seen: ProvisionedDeployment, *, place: str | None = None) -> Record:
     """Take an observation in. Written only where it says something new."""
-    return tx.put_record(hosting.observed(tx.current(decided_on), seen))
+    return tx.put_record(hosting.observed(tx.current(decided_on), seen, place=place))
 
 
 def record_cost(tx: Tx, decided_on: Record, usd_per_hour: Decimal) -> Record:

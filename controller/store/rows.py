@@ -85,6 +85,7 @@ _RECORD = (
     proof(),
     Field(attribute="usd_per_hour", column="usd_micros_per_hour", write=_rate_to_micros, read=to_usd),
     plain("offer"),
+    plain("place"),
     plain("version"),
 )
 

@@ -26,7 +26,7 @@ from controller.core.lifecycle import LIVE, Phase
 from controller.core.obligation import Ending
 from controller.core.spend import Hold
 
-HEAD: Final = "0010"
+HEAD: Final = "0011"
 """The migration that this code is written for; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -94,6 +94,7 @@ deployments = Table(
     Column("evidence", Text),
     Column("usd_micros_per_hour", Integer),
     Column("offer", String),
+    Column("place", String),
     Column("observed_state", String),
     Column("observed_ready", Boolean),
     Column("observed_endpoint", String),

@@ -18,6 +18,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
 from controller.core import hosting, obligation
+from controller.core.bad_places import passed_over
 from controller.core.deployment import Create, CreateAnswer, Record
 from controller.core.errors import Code, Refusal
 from controller.core.identity import ObligationId, RequestId, ResourceKey, Tags
@@ -135,6 +136,7 @@ class Executor:
             offer=planned.create.offer,
             launch=means.launches[planned.record.model],
             usd_per_hour_max=means.store.book.ceiling(planned.record.id),
+            avoid=passed_over(means.store.book, planned.record),
         )
         await self._mark_create(request)
         outcome: CreateOutcome = CreateUnknown(detail="the controller was stopped before the answer came")
@@ -333,7 +335,8 @@ def _record_rejected(tx: Tx, create: Create, outcome: CreateRejected, policy: Ho
     record = deployments.record_refused(tx, create, CreateAnswer.REJECTED, detail=outcome.detail)
     if outcome.what is not RejectedFor.OFFER:
         deployments.cancel(tx, record)
-        _block(tx, record, outcome)
+    if (reason := BLOCKED.get(outcome.what)) is not None:
+        holds.block(tx, record, reason=reason, detail=outcome.detail)
     if outcome.what is RejectedFor.RATE:
         holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
         holds.wait_as_asked(tx, record.model, outcome.retry_after)
@@ -350,12 +353,6 @@ BLOCKED: Final = {
     RejectedFor.ORDER: "invalid-request",
     RejectedFor.CREDENTIAL: "credential",
 }
-
-
-def _block(tx: Tx, record: Record, outcome: CreateRejected) -> None:
-    reason = BLOCKED.get(outcome.what)
-    if reason is not None:
-        holds.block(tx, record, reason=reason, detail=outcome.detail)
 
 
 def _end_round(tx: Tx, record: Record, outcome: CreateRejected, policy: HostingPolicy) -> None:

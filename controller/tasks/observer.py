@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import anyio
 
 from controller.clock import Clock
-from controller.core import billing, machine_log
+from controller.core import bad_places, billing, machine_log
 from controller.core.book import Book
 from controller.core.costs import follow_costs
 from controller.core.deployment import CreateAnswer, Record, SeenResource
@@ -46,6 +46,8 @@ STORAGE_FRESH: Final = timedelta(hours=6)
 STORAGE_RETRY: Final = timedelta(minutes=30)
 STOCK_FRESH: Final = timedelta(seconds=30)
 """While somebody waits: half of what a hint is believed for."""
+PLACES_FRESH: Final = timedelta(minutes=5)
+"""Asked again once before the shortest hold after failed starts is over, should the first answer not come."""
 
 
 class Prober(Protocol):
@@ -68,7 +70,9 @@ class Observer:
     """Looks, and publishes a new `View`."""
 
     name = "observer"
-    looks_at = Looks.of(book=("owner", "records", "creates", "obligations", "memories", "settled", "sightings"))
+    looks_at = Looks.of(
+        book=("owner", "records", "creates", "obligations", "memories", "starts", "settled", "sightings")
+    )
 
     def __init__(
         self,
@@ -105,7 +109,7 @@ class Observer:
             looks.append(self._read_bill)
         if (storage_at := self._storage_due()) is not None and now >= storage_at:
             looks.append(self._read_storage)
-        looks += [partial(self._read_stock, model) for model in self._scarce(book) if now >= self._stock_due(model)]
+        looks += [partial(self._read_stock, model) for model, at in self._stock_due(book).items() if now >= at]
         looks += [partial(self._probe, record, seen) for record, seen in self._to_probe(book, now)]
         looks += [partial(self._read_log, record, seen) for record, seen, at in self._logs_due(book) if now >= at]
         if len(looks) == 1:
@@ -348,9 +352,13 @@ class Observer:
         waited_for = {model for model in self._rules.wanted() if book.memory(model).next_round_at is not None}
         return sorted((asked | waited_for) & self._rules.watched.keys())
 
-    def _stock_due(self, model: str) -> datetime:
-        at = self._stock_at.get(model)
-        return AT_ONCE if at is None else at + STOCK_FRESH
+    def _stock_due(self, book: Book) -> dict[str, datetime]:
+        """Of a model that starts are to keep out of some place, where else there is something: known before the next
+        one."""
+        failed = bad_places.models_with(book, now=self._store.now) & self._rules.watched.keys()
+        fresh = dict.fromkeys(sorted(failed), PLACES_FRESH) | dict.fromkeys(self._scarce(book), STOCK_FRESH)
+        asked_at = self._stock_at
+        return {model: asked_at[model] + span if model in asked_at else AT_ONCE for model, span in fresh.items()}
 
     async def _read_stock(self, model: str) -> None:
         self._stock_at[model] = self._clock.now()
@@ -360,7 +368,7 @@ class Observer:
             self._publish(shortages={**self._view.value.shortages, model: shortage})
 
     def _next_look(self, book: Book) -> datetime:
-        due = [self._listing_due(book), self._prices_due(), *(self._stock_due(model) for model in self._scarce(book))]
+        due = [self._listing_due(book), self._prices_due(), *self._stock_due(book).values()]
         if (bill_at := self._bill_due(book)) is not None:
             due.append(bill_at)
         if (storage_at := self._storage_due()) is not None:

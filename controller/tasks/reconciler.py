@@ -15,7 +15,7 @@ from typing import assert_never
 import structlog
 
 from controller.clock import Clock
-from controller.core import costs, machine_log, reconcile, replacement, slots, start
+from controller.core import bad_places, costs, machine_log, reconcile, replacement, slots, start
 from controller.core.deployment import ProvisionedDeployment, Record, SeenResource
 from controller.core.errors import Code, Refusal
 from controller.core.evidence import StopReason
@@ -77,6 +77,7 @@ class Reconciler:
             "creates",
             "obligations",
             "memories",
+            "starts",
             "reservations",
             "settled",
             "alarms",
@@ -115,8 +116,7 @@ class Reconciler:
         self._executor = executor
         self._charter = charter
         self.refusals: dict[str, start.Refuse] = {}
-        """Why each wanted model is not started, for those who wait; and by its id, why what is to make way has no
-        successor yet."""
+        """Why each wanted model is not started, for those who wait; by its id, why what makes way has no successor."""
         self._rings: list[Callable[[], None]] = []
         self._unseen: dict[DeploymentId | None, Obligation] = {}
         """Of each deployment, the duty whose resource was not seen yet, as of this pass."""
@@ -230,9 +230,10 @@ class Reconciler:
         )
         if (rate := costs.bills_more(record, said)) is not None:
             record = await self._store.write(lambda tx: deployments.record_cost(tx, record, rate))
-        if record.observed is not None and replace(record.observed, observed_at=observed.observed_at) == observed:
+        same = record.observed is not None and replace(record.observed, observed_at=observed.observed_at) == observed
+        if same and seen.place in {None, record.place}:
             return record
-        return await self._store.write(lambda tx: deployments.record_observed(tx, record, observed))
+        return await self._store.write(lambda tx: deployments.record_observed(tx, record, observed, place=seen.place))
 
     def _assessment(self, record: Record) -> Assessment | None:
         probed = self._view.value.probes.get(record.id)
@@ -383,7 +384,8 @@ class Reconciler:
         return None
 
     def _left_out(self, model: ModelPolicy, offer: str) -> bool:
-        return self._view.value.left_out(offer, model.offers, model=model.alias, now=self._clock.now())
+        bad = bad_places.offers_there(self._store.book, model.alias, model.fingerprint, now=self._store.now)
+        return self._view.value.left_out(offer, model.offers, model=model.alias, bad=bad, now=self._clock.now())
 
     def _surroundings(self) -> start.Surroundings:
         return start.Surroundings(

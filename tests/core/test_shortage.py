@@ -55,3 +55,21 @@ def test_what_the_catalog_does_not_have_is_asked_for_only_where_it_has_nothing_o
     unlisted = [Unlisted(named=each, offers=frozenset({each}), nearest=()) for each in unknown]
     left = [each for each in OFFERS if not left_out(each, OFFERS, short(*gone), unlisted=unlisted, now=T0)]
     assert left == list(asked)
+
+
+@pytest.mark.parametrize(
+    ("gone", "unknown", "bad", "asked"),
+    [
+        ("", "", "A", "BC"),
+        ("", "", "ABC", "ABC"),
+        ("", "C", "AB", "AB"),
+        ("BC", "", "A", "BC"),
+        ("B", "", "A", "C"),
+    ],
+)
+def test_what_can_stand_only_in_a_bad_place_is_asked_for_only_where_the_model_has_nothing_else(
+    gone: str, unknown: str, bad: str, asked: str
+) -> None:
+    unlisted = [Unlisted(named=each, offers=frozenset({each}), nearest=()) for each in unknown]
+    left = [each for each in OFFERS if not left_out(each, OFFERS, short(*gone), unlisted=unlisted, bad=bad, now=T0)]
+    assert left == list(asked)

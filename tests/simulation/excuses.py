@@ -149,8 +149,8 @@ JUSTIFY: Final[dict[str, frozenset[str]]] = {
     "unprotected": frozenset({"server-open"}),
     "secret-unsubstituted": frozenset({"secret-unsubstituted"}),
     "served-model-mismatch": frozenset({"server-wrong-model"}),
-    "pod-exited": DEAD,
-    "pod-error": frozenset({"pod-error"}),
+    "pod-exited": DEAD | {"place-bad"},
+    "pod-error": frozenset({"pod-error", "place-bad"}),
     "zero-gpu": frozenset({"pod-zero-gpu"}),
     "stopped-serving": DEAD
     | {"server-hung", "proxy-out", "network-out", "suspend", "starts-unready", "cards-stall", "starts-out-of-memory"},

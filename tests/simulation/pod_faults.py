@@ -220,6 +220,10 @@ def _places(draw: random.Random) -> dict[str, Any]:
     return {"sold_out": {place: ["*"] for place in draw.sample(PLACES, draw.randint(1, 2))}}
 
 
+def _bad_place(draw: random.Random) -> dict[str, Any]:
+    return {"bad_places": {draw.choice(PLACES): {"status": draw.choice(("ERROR", "EXITED"))}}}
+
+
 def _stock(draw: random.Random) -> dict[str, Any]:
     return {"stock": dict.fromkeys(draw.sample(GPUS, draw.randint(1, 2)), "NONE")}
 
@@ -350,6 +354,12 @@ KINDS: Final[dict[str, Kind]] = {
         _set("place-sold-out", _places, least=5 * MINUTE, most=12 * HOUR),
         0.4,
         1.5,
+    ),
+    "place-bad": Kind(
+        "what is made in one data centre is broken",
+        _set("place-bad", _bad_place, least=HOUR, most=12 * HOUR),
+        0.3,
+        1.0,
     ),
     "dearer": Kind(
         "the catalog's prices rise",

@@ -214,6 +214,7 @@ SETTINGS = {
     "price-jump": "price_jump",
     "made-otherwise": "made_otherwise",
     "place-sold-out": "sold_out",
+    "place-bad": "bad_places",
     "dearer": "prices",
     "quota-eaten": "quotas",
 }

@@ -11,7 +11,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.emulators.exchange import Answer, in_json
-from controller.emulators.runpod import bodies, catalog, cpus, network_volumes, pods, prices, queued_pods, shown
+from controller.emulators.runpod import (
+    bodies,
+    catalog,
+    control,
+    cpus,
+    network_volumes,
+    pods,
+    prices,
+    queued_pods,
+    shown,
+)
 from controller.emulators.runpod.api_call import Ask
 from controller.emulators.runpod.bodies import Refused
 from controller.emulators.runpod.pods import Pod
@@ -91,6 +101,8 @@ def make_pod(ask: Ask, asked: dict[str, Any]) -> Pod:
     if emulator.balance(ask.now) < prices.hourly(emulator.settings, asked):
         raise Refused(402, "Insufficient balance.")
     pod = emulator.add_pod(asked | emulator.settings.made_otherwise | {"account": ask.account}, ask.now)
+    if (befalls := ask.emulator.settings.bad_places.get(pod.place or "")) is not None:
+        control.change_pod(ask.emulator, pod.id, befalls, ask.now)
     if ask.ignore:
         emulator.end_pod(pod, ask.now)
         del emulator.pods[pod.id]

@@ -29,6 +29,7 @@ Stock = dict[str, int | str]
 Prices = dict[str, float | dict[str, float]]
 
 LEVELS = ("NONE", "LOW", "MEDIUM", "HIGH")
+FAULTY = ("ERROR", "EXITED")
 ECHOES = ("full", "none", "resolved")
 
 
@@ -95,6 +96,8 @@ class Settings:
     """A program to run behind pods, per image or `*`; `{port}` and `{model}` are filled in. Empty: the emulated one."""
     upstream: dict[str, Any] = field(default_factory=dict)
     """What every new pod's model server is ordered to do, as in a change of one pod."""
+    bad_places: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What befalls every new pod of a data centre: its `status` or `upstream`, as in a change of one pod."""
     account: str = "main"
     """Whose pods the API shows; a pod belongs to the account that was set at its creation."""
     accounts: dict[str, str] = field(default_factory=dict)
@@ -150,6 +153,17 @@ def _types_by_place(key: str, value: object) -> dict[str, list[str]]:
     return read
 
 
+def _faults_by_place(key: str, value: object) -> dict[str, dict[str, Any]]:
+    known = {"status": word_of(FAULTY), "upstream": read_orders}
+    read: dict[str, dict[str, Any]] = {}
+    for place, faults in table(key, value).items():
+        given = table(f"{key}.{place}", faults)
+        if strange := sorted(given.keys() - known):
+            raise BadControl(key=f"{key}.{place}.{strange[0]}", why="there is no such key")
+        read[place] = {name: known[name](f"{key}.{place}.{name}", fault) for name, fault in given.items()}
+    return read
+
+
 def _programs(key: str, value: object) -> dict[str, list[str]]:
     read = table(key, value)
     for image, argv in read.items():
@@ -200,6 +214,7 @@ _READ: dict[str, Callable[[str, object], object]] = {
     "registries": texts,
     "exec": _programs,
     "upstream": read_orders,
+    "bad_places": _faults_by_place,
     "account": text,
     "accounts": texts,
     "api_key": _key_or_none,

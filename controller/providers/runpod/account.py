@@ -5,7 +5,7 @@ together; `pace` says when the next one may leave.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -54,6 +54,8 @@ class Account:
         self._pace = Pace(clock, randomness or SystemRandomness())
         self.locked: set[str] = set()
         """Ids of pods that the latest look at them showed as locked."""
+        self.places: dict[str, Mapping[str, tuple[str, ...]]] = {}
+        """By model and type of card, the data centres in which the catalog last showed it."""
         self.doubted_at: timedelta | None = None
         """When it last stayed open what a create had made, in boot time."""
 

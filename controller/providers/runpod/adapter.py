@@ -38,6 +38,7 @@ from controller.providers.runpod.order import (
     create_body,
     declared,
     difference,
+    kept_out,
     resource_name,
 )
 from controller.providers.runpod.pace import Kind
@@ -188,8 +189,9 @@ class RunpodWriting:
         if order.spec.scope != self._namespace.scope or not self._namespace.owner.holds(order.tags):
             raise BadOrder("the order is for another account or owner")
         launch, beside = order.launch, model.machine(order.offer).volume is not None
+        shown = self._account.places.get(model.alias, {})
         body = create_body(
-            model,
+            kept_out(model, order.offer, avoid=order.avoid, shown=shown),
             name=resource_name(self._namespace.prefix, model.alias, order.tags.request or ""),
             offer=order.offer,
             tags=order.tags,

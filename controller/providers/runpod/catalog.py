@@ -88,14 +88,25 @@ def stock_path(*, cloud: Cloud, cards: int) -> str:
 
 
 async def read_none_left(account: Account, model: RunpodModel) -> frozenset[str] | Unreadable:
-    """Of which of the model's offers none is left."""
+    """Of which of the model's offers none is left. Where its types are to be had is noted beside."""
     try:
         answer = await account.call(Kind.READ, "GET", stock_path(cloud=model.cloud, cards=model.gpu_count))
     except (ProviderError, TransportError) as error:
         return Unreadable(what=str(error))
     if answer.code != 200:
         return Unreadable(what=f"the catalog was answered with {answer.code}")
+    if found := places_in(answer.body, model.gpus):
+        account.places[model.alias] = found
     return none_left_in(answer.body, model.machines())
+
+
+def places_in(body: bytes, gpus: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """By type, the data centres that the catalog shows it in, whatever is left there at this moment."""
+    catalog = document(body)
+    entries = catalog.get("gpus") if isinstance(catalog, dict) else None
+    shown = _by_id(entries) if isinstance(entries, list) else {}
+    found = {gpu: shown[gpu].get("dataCenters") for gpu in gpus if gpu in shown}
+    return {gpu: tuple(_by_id(places)) for gpu, places in found.items() if isinstance(places, list)}
 
 
 def none_left_in(body: bytes, machines: Mapping[str, Machine]) -> frozenset[str] | Unreadable:

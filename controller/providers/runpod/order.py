@@ -11,12 +11,13 @@ list has meant "the image's own" before.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
+from controller.core.bad_places import BadPlace
 from controller.core.deployment import DeploymentSpec
 from controller.core.identity import Tags
 from controller.core.offer import offer_of
@@ -166,6 +167,24 @@ def create_body(
     if len(body) > BODY_BYTES_MAX:
         raise BadOrder(f"the order has {len(body)} bytes; the provider takes {BODY_BYTES_MAX}")
     return body
+
+
+def kept_out(
+    model: RunpodModel, offer: str, *, avoid: Iterable[BadPlace], shown: Mapping[str, Collection[str]]
+) -> RunpodModel:
+    """The model as it is asked for under this offer, so that it does not come to stand in a bad place.
+
+    A create names the data centres that will do and never one that will not, so the others must be known: as the
+    operator listed them, else as the catalog has `shown` them by type. Where they are not, where none is left, and for
+    a machine beside a volume, which is where it is, the order stays as it was. Raises BadOrder.
+    """
+    machine = model.machine(offer)
+    bad = {each.place for each in avoid if each.card == machine.gpu}
+    known = machine.data_center_ids or tuple(shown.get(machine.gpu, ()))
+    others = tuple(place for place in known if place not in bad)
+    if machine.volume is not None or not bad or not others:
+        return model
+    return replace(model, data_center_ids=others)
 
 
 def declared(spec: DeploymentSpec, model: RunpodModel | None) -> RunpodModel:

@@ -207,6 +207,7 @@ class Reader:
             ),
             usd_per_hour=usd(entry.get("cost")),
             offer=_offer(_text(gpu.get("id"))),
+            place=_offer(_text(entry.get("dataCenterId"))),
             alias=self._alias(key.name) if namespaced else None,
             cluster=isinstance(entry.get("cluster"), dict),
         )
