@@ -143,3 +143,11 @@ async def test_an_account_in_doubt_bears_nothing_out(bench: Bench) -> None:
     show(bench, record, last)
     await watcher(bench).run_pass()
     assert await bench.events("obligation.corroborated") == []
+
+
+@on_bench
+async def test_before_a_bill_was_read_nothing_is_made_of_it(bench: Bench) -> None:
+    await gone(bench)
+    before = await bench.lines()
+    assert await watcher(bench).run_pass() is None
+    assert await bench.lines() == before
