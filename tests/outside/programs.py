@@ -1,7 +1,8 @@
 """How does a test start a program that others wrote, and how does none of it outlive the test?
 
 `make outside` brings them, pinned, into a place of their own; nothing of it is imported here. Each speaks to the
-emulator over a socket, as it would to Runpod, and is told the address in the way its own documentation says.
+emulator over a socket, as it would to Runpod, or to the gateway as to any other LLM's address, and is told the address
+in the way its own documentation says.
 """
 
 import fcntl
@@ -67,6 +68,20 @@ async def run_python(script: str, *, provider: str, folder: Path) -> Any:
         )
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
+
+
+async def run_program(*words: str, folder: Path, **told: str) -> str:
+    """What this place's Python says, told nothing but `told`. Some import for minutes where all cores are busy."""
+    with anyio.fail_after(480):
+        done = await anyio.run_process(
+            [str(PYTHON), *words],
+            env={"PATH": os.environ["PATH"], "HOME": str(folder), **told},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
 
 
 class ToolServer:

@@ -28,7 +28,7 @@ from tests.processes.notifications import notify_socket
 
 SERVER_KEY = "open-sesame"
 TEST_LIMIT = 60.0
-START_LIMIT = 20.0
+START_LIMIT = 60.0
 
 CONFIG = """
 name = "acme-test"
