@@ -7,7 +7,7 @@ anybody who reaches the address may use it, so the composition root refuses to l
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from controller.gateway.access_log import WriteLine
 from controller.gateway.clients import ReadClients
@@ -17,6 +17,8 @@ ReadKey = Callable[[], str]
 Job = Callable[[], Coroutine[Any, Any, None]]
 Start = Callable[[Job], None]
 """Runs a job beside the requests, for as long as the gateway runs."""
+
+CLIENT_LIMIT: Final = timedelta(seconds=110)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,6 @@ class GatewayConfig:
     silence_limit: timedelta = timedelta(seconds=120)
     """Between two bytes after that; there is no limit for a whole answer."""
     proof_limit: timedelta = timedelta(seconds=60)
-    client_limit: timedelta = timedelta(seconds=110)
+    client_limit: timedelta = CLIENT_LIMIT
     """A client that takes no byte for so long has gone without saying so."""
     drain_limit: timedelta = timedelta(seconds=10)

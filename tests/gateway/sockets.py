@@ -28,6 +28,7 @@ class Served:
     daemon: FakeDaemon
     pool: Pool
     port: int
+    listening: socket.socket
 
 
 @asynccontextmanager
@@ -55,7 +56,7 @@ async def served(upstream_port: int, **changes: Any) -> AsyncIterator[Served]:
         group.start_soon(gateway.run)
         group.start_soon(serve, gateway.app, [listening], stopped)
         await _until_listening(listening.getsockname()[1])
-        yield Served(gateway, daemon, pool, listening.getsockname()[1])
+        yield Served(gateway, daemon, pool, listening.getsockname()[1], listening)
         stopped.set()
         pool.close()
         await asyncio.sleep(0.15)
