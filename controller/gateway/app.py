@@ -1,8 +1,8 @@
 """What does the fixed address answer?
 
-Inference paths go through admission to an exchange; the list of models, health and metrics are answered here and wake
-nothing; all else is not served. `build` puts the parts together from plain values, `run` keeps the table and the
-leases, `drain` ends what is open when the gateway stops.
+What a model server answers goes through admission to an exchange; the list of models, health and metrics are answered
+here and wake nothing; all else is not served. `build` puts the parts together from plain values, `run` keeps the table
+and the leases, `drain` ends what is open when the gateway stops.
 """
 
 import json
@@ -239,7 +239,8 @@ class Gateway:
         if self.rooms.draining:
             raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
         client = passage.client = self.clients.of(dict(scope["headers"]))
-        self.spending.require(client, passage, anyio.current_time())
+        if shape.inference:
+            self.spending.require(client, passage, anyio.current_time())
         standing = self._allowances.take(client, passage, anyio.current_time())
         try:
             await self._exchange(scope, receive, reply, shape)
@@ -256,7 +257,8 @@ class Gateway:
         finally:
             self._reading.discard(reply)
         passage.admitted(demand.alias, self.tally.models[demand.alias], stream=demand.stream, size=demand.size)
-        self._asked.add(demand.alias)
+        if shape.inference:
+            self._asked.add(demand.alias)
         exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._config.sign_of_life)
         self._live.add(exchange)
         try:

@@ -14,10 +14,10 @@ import anyio
 from controller.core.errors import Code
 from controller.gateway.admission import Demand, Receive
 from controller.gateway.cutting import Cut
-from controller.gateway.patience import progress
+from controller.gateway.patience import not_running, progress
 from controller.gateway.placement import Place, Placement
 from controller.gateway.proxy import Proxy, broken
-from controller.gateway.refusals import Refused
+from controller.gateway.refusals import NO_RETRY, Refused
 from controller.gateway.reply import CutOff, Reply
 from controller.gateway.routes import Key, RouteTable
 from controller.gateway.spending import Spending
@@ -118,20 +118,33 @@ class Exchange:
                 place.use.release()
 
     async def _place(self, avoid: frozenset[Key]) -> Place:
-        place = await self._desk.placement.find(self.demand.alias, demand=self.demand, avoid=avoid)
+        alias, inference = self.demand.alias, self.demand.shape.inference
+        if inference:
+            place = await self._desk.placement.find(alias, demand=self.demand, avoid=avoid)
+        else:
+            place = self._desk.placement.aside(alias, avoid=avoid)
         if place is not None:
             return place
         if avoid:
             raise Refused(Code.UPSTREAM_DISCONNECTED, "the model server cannot be reached")
+        if not inference:
+            raise self._not_running()
         passage = self.reply.passage
         passage.asked_at = anyio.current_time()
-        self._desk.spending.waits(passage, self.demand.alias, passage.asked_at)
-        return await self._desk.rooms.place(self.demand.alias, self.demand.patience)
+        self._desk.spending.waits(passage, alias, passage.asked_at)
+        return await self._desk.rooms.place(alias, self.demand.patience)
+
+    def _not_running(self) -> Refused:
+        refused = not_running(self.demand.alias, self._desk.table.views.get(self.demand.alias))
+        if refused.retry_after is None:
+            self.reply.passage.headers.append(NO_RETRY)
+        return refused
 
     def _charge(self, place: Place) -> None:
         """Raises `Refused` if this client may not be charged for it."""
         now = anyio.current_time()
-        self._desk.spending.placed(self.reply.passage, place.route, now)
+        if self.demand.shape.inference:
+            self._desk.spending.placed(self.reply.passage, place.route, now)
         self.reply.passage.placed(place.route.deployment, now)
 
     async def _run_beside_watches(self, *, watch_client: bool) -> None:

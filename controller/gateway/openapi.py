@@ -16,8 +16,8 @@ Json = dict[str, Any]
 JSON: Final = "application/json"
 UNLISTED: Final = 503
 NEVER_HERE: Final = frozenset({Code.NOT_FOUND})
-NOT_SERVED: Final = (400, 404)
-"""By a wire that the model lacks, and by a path that there is not."""
+NOT_SERVED: Final = (400, 404, 503)
+"""By a wire that the model lacks, by a path that there is not, and by what wakes nothing where nothing runs."""
 SECURED: Final[list[Json]] = [{"bearer": []}, {"header": []}, {}]
 
 _OPENAI: Final[Json] = {
@@ -60,7 +60,7 @@ def document(version: str) -> Json:
         "info": {"title": "gpuwarden, the fixed address", "version": version, "license": {"name": "Apache-2.0"}},
         "security": SECURED,
         "paths": {
-            **{path: {"post": _inference(shape)} for path, shape in BY_PATH.items()},
+            **{path: {"post": _passed_on(shape)} for path, shape in BY_PATH.items()},
             "/v1/models": {"get": _small("the models that this key may use", JSON, (401,))},
             "/v1/models/{model}": {
                 "get": {
@@ -94,7 +94,7 @@ def codes_by_status() -> dict[int, list[str]]:
     return found
 
 
-def _inference(shape: Shape) -> Json:
+def _passed_on(shape: Shape) -> Json:
     properties: Json = {"model": {"type": "string", "description": "ALIAS, or ALIAS:ADAPTER"}}
     answers: Json = {JSON: {}}
     if shape.signs is not None:
@@ -103,11 +103,11 @@ def _inference(shape: Shape) -> Json:
     if shape.conversation:
         properties[shape.conversation] = {}
     schema = {"type": "object", "properties": properties, "required": ["model"]}
+    otherwise = "which is started if there is none" if shape.inference else "if one runs: this starts nothing"
+    wait = {"name": "Prefer", "in": "header", "schema": {"type": "string"}, "description": "wait=SECONDS"}
     return {
-        "summary": f"passed to the model's own server, which is started if there is none ({shape.name})",
-        "parameters": [
-            {"name": "Prefer", "in": "header", "schema": {"type": "string"}, "description": "wait=SECONDS"},
-        ],
+        "summary": f"passed to the model's own server, {otherwise} ({shape.name})",
+        "parameters": [wait] if shape.inference else [],
         "requestBody": {"required": True, "content": {JSON: {"schema": schema}}},
         "responses": {
             "200": {"description": "the server's own answer", "content": answers},

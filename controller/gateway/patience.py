@@ -87,6 +87,16 @@ def _by_time(waiter: Waiter, scene: Scene, now: float) -> Refused | WaitOn:
     return _starting(scene.view, f"{waiter.alias!r} is still starting")
 
 
+def not_running(alias: str, view: View | None) -> Refused:
+    """To what wakes nothing. It is worth coming back only where somebody else has woken the model."""
+    if view is None:
+        return _controller_down()
+    if view.starting is not None:
+        return _starting(view, f"{alias!r} is starting")
+    words = f"{alias!r} is not running, and this starts nothing"
+    return Refused(Code.NOT_SERVED, words, status=503, extra={"phase": view.phase})
+
+
 def _predates(waiter: Waiter, scene: Scene, failure_version: int) -> bool:
     """A daemon that restarted counts anew; what it brought with it failed before it could be asked."""
     joined = waiter.version if waiter.controller == scene.controller else scene.first_version

@@ -1,7 +1,9 @@
 """Which deployment takes this request?
 
 A proven one, in the order that `rotation` rules where there are several, once its stream lease is granted. A deployment
-that is not proven yet is left out while its proof runs; one that the daemon refuses is passed over.
+that is not proven yet is left out while its proof runs; one that the daemon refuses is passed over. What is no
+inference takes no lease and waits for no proof, as both would be use; that a listed deployment is up and refuses
+strangers the daemon has seen.
 """
 
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from controller.gateway.admission import Demand
 from controller.gateway.proof import Proofs
 from controller.gateway.rotation import beginning, in_order
 from controller.gateway.routes import Key, Route, RouteTable, View
-from controller.gateway.stream_leases import StreamLeases, Use
+from controller.gateway.stream_leases import NoUse, StreamLeases, Use
 from controller.gateway.trust import Trust
 
 
@@ -21,7 +23,7 @@ class Place:
 
     view: View
     route: Route
-    use: Use
+    use: Use | NoUse
 
 
 class Placement:
@@ -55,6 +57,15 @@ class Placement:
             if use is not None:
                 return Place(view, route, use)
         return None
+
+    def aside(self, alias: str, *, avoid: frozenset[Key]) -> Place | None:
+        """For what is no inference. None if nothing runs."""
+        view = self._table.views.get(alias)
+        routes = [] if view is None else [route for route in view.routes if route.key not in avoid]
+        if view is None or not routes:
+            return None
+        best = min(routes, key=lambda route: (route.key in self._trust.failed, not self._proofs.stands(route)))
+        return Place(view, best, NoUse())
 
     def _in_order(self, routes: Sequence[Route], demand: Demand | None) -> list[Route]:
         by_key = {route.key: route for route in routes}

@@ -15,6 +15,8 @@ from typing import Any, Final
 from controller.core.errors import Code
 
 RETRY_MOST: Final = timedelta(seconds=60)
+NO_RETRY: Final = (b"x-should-retry", b"false")
+"""Heard by OpenAI's and Anthropic's clients, which try a 429 or 503 again at once otherwise."""
 
 STATUS: Final[Mapping[Code, int]] = {
     Code.BAD_REQUEST: 400,

@@ -23,7 +23,7 @@ from controller.gateway.clients import Client
 from controller.gateway.config import Start
 from controller.gateway.day_book import Busy, DayBook, Unreadable
 from controller.gateway.passage import Passage
-from controller.gateway.refusals import Refused
+from controller.gateway.refusals import NO_RETRY, Refused
 from controller.gateway.routes import Key, Route, RouteTable
 from controller.gateway.shares import Share
 from controller.gateway.tally import Tally
@@ -77,8 +77,7 @@ class Spending:
         ]
         if spent >= limit:
             self._tally.limited[self._tally.named(client.name), "usd_per_day"] += 1
-            # Heard by OpenAI's and Anthropic's clients: to try again at once would come to nothing before midnight.
-            passage.headers.append((b"x-should-retry", b"false"))
+            passage.headers.append(NO_RETRY)  # to try again at once would come to nothing before midnight
             words = f"this key has spent its {limit:f} USD of today"
             midnight = self._midnight().isoformat().replace("+00:00", "Z")
             raise Refused(Code.BUDGET_EXHAUSTED, words, status=429, extra={**told, "resets_at": midnight})

@@ -41,6 +41,16 @@ class Use:
         self._lease.uses.discard(self)
 
 
+class NoUse:
+    """In the place of a `Use` for what is no use of a machine: nothing is counted, told or given back."""
+
+    __slots__ = ()
+
+    def byte_came(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
 class Lease:
     """A byte is noted on the loop's clock, which costs next to nothing, and put on the one that goes on through a
     suspend when it is told of: some seconds later."""

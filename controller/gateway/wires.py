@@ -1,7 +1,7 @@
-"""Which paths are inference, and what is particular to each?
+"""Which paths go to a model server, and what is particular to each?
 
-Only these paths wake a model and count as use. A model's view says which of them its server speaks. The proof is the
-smallest request of the kind: one token, one embedding, or one rating.
+All of them but the counting of tokens are inference: these alone wake a model and count as use. A model's view says
+which of them its server speaks. The proof is the smallest request of the kind: one token, one embedding, or one rating.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +25,8 @@ class Shape:
     """A real answer has this member."""
     signs: Signs | None = None
     """By what an answer shows that it is whole, or broke off; None where it is never answered as a stream."""
+    inference: bool = True
+    """Else it wakes nothing, is no use and costs nothing: who runs answers it (B25)."""
     voice: Voice = Voice.OPENAI
     """How its clients are told no."""
     conversation: str = ""
@@ -75,6 +77,7 @@ COUNT_TOKENS: Final = Shape(
     path="messages/count_tokens",
     proof={"messages": [{"role": "user", "content": "hi"}]},
     answer_field="input_tokens",
+    inference=False,
     voice=Voice.ANTHROPIC,
     conversation="messages",
     standing="system",

@@ -91,7 +91,7 @@ def test_every_wire_and_every_other_path_is_described() -> None:
 @pytest.mark.parametrize("code", [code for code in Code if code is not Code.NOT_FOUND])
 def test_every_word_of_refusal_is_described_with_its_status(code: Code) -> None:
     found = codes_by_status()
-    statuses = {400, 404} if code is Code.NOT_SERVED else {Refused(code, "x").status}
+    statuses = {400, 404, 503} if code is Code.NOT_SERVED else {Refused(code, "x").status}
     assert {status for status, words in found.items() if code.value in words} == statuses
     assert set(STATUS.values()) <= set(found)
 

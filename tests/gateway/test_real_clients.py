@@ -86,7 +86,7 @@ async def test_anthropics_client_streams(llama: int) -> None:
 
 
 async def test_anthropics_client_counts_tokens(llama: int) -> None:
-    async with cold(llama) as gateway, anthropics(gateway) as client:
+    async with served(llama) as gateway, anthropics(gateway) as client:
         assert (await client.messages.count_tokens(model="m1", messages=SAY)).input_tokens > 0
 
 

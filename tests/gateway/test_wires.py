@@ -168,12 +168,6 @@ def test_a_whole_plain_answer_passes(case: Case) -> None:
     assert (answer.status, b"hello" in answer.body) == (200, True)
 
 
-def test_the_tokens_of_a_message_are_counted() -> None:
-    answer, world = answered(Case("/v1/messages/count_tokens", MESSAGES.body, []), stream=False)
-    assert (answer.status, json.loads(answer.body)) == (200, {"input_tokens": 3})
-    assert world.upstream.sent[-1].url.endswith("/v1/messages/count_tokens")
-
-
 ANTHROPIC = [(b"anthropic-version", b"2023-06-01")]
 
 
