@@ -47,7 +47,7 @@ def written_with(table: str, key: str, value: str) -> tuple[str, int]:
 
 
 def test_the_limits_tried_here_are_all_there_are() -> None:
-    assert len(LIMITS) == 51
+    assert len(LIMITS) == 55
     assert all(isinstance(Written.model_fields[name].default, Decimal | None) for name in ("usd_per_day",))
 
 

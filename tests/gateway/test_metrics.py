@@ -8,6 +8,7 @@ import pytest
 
 from controller.gateway.exposition import HISTOGRAMS, Moment, exposition
 from controller.gateway.passage import Passage
+from controller.gateway import joined
 from controller.gateway.tally import CLIENTS_MOST, GAPS, Histogram, Numbers, Tally
 from tests.gateway.test_clients import Kept, client
 from tests.gateway.world import World, asking, in_world
@@ -150,7 +151,7 @@ def test_each_metric_has_a_help_text_and_times_are_seconds() -> None:
 def test_every_metric_that_the_deployment_texts_name_is_one() -> None:
     text = exposition(Tally(), NOTHING).decode()
     known = set(re.findall(r"(?m)^# TYPE (\S+) ", text))
-    known |= {f"{name}_{part}" for name in known for part in ("bucket", "count", "sum")}
+    known |= {f"{name}_{part}" for name in known for part in ("bucket", "count", "sum")} | {joined.UP.decode()}
     named = {
         name
         for path in (Path(__file__).parents[2] / "deploy").rglob("*")

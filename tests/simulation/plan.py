@@ -44,6 +44,7 @@ FURTHER: Final[dict[str, str]] = {
     "store-copied": "a backup was taken, which may be put back later (store-restored)",
     "account-claimed": "somebody who looked said that the account is the right one (alarm account-changed)",
     "installation-claimed": "somebody claimed what a machine left that does not run (alarm copied-installation)",
+    "emptying-confirmed": "an operator confirmed a config that stops all that runs (models-emptied)",
     "slowed": "somebody wants a long answer, and whoever comes in that moment gets a word a minute",
     "hold-ended": "somebody who looked in unblocked a model",
     "stop-confirmed": "somebody who looked vouched for the end of a pod",
