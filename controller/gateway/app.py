@@ -96,7 +96,7 @@ class Gateway:
             on_proven=lambda alias: self.rooms.ring({alias}),
             start=self._start,
         )
-        self._doubts = Doubts(proofs=self._proofs, table=self.table, report=reports.tell, start=self._start)
+        self.doubts = Doubts(proofs=self._proofs, table=self.table, report=reports.tell, start=self._start)
         self._asked: set[str] = set()
         """Models that somebody asked this gateway for: what comes up for them is proven before they ask again."""
         self._trust = Trust(proofs=self._proofs, table=self.table, start=self._start)
@@ -172,7 +172,7 @@ class Gateway:
         for alias in aliases & self._asked:
             if (view := self.table.views.get(alias)) is not None:
                 self._placement.prove(view)
-        self._doubts.look(aliases)
+        self.doubts.look(aliases)
         self.rooms.ring(aliases)
 
     def _failed(self, key: Key, kind: str, detail: str) -> None:

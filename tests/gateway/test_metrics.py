@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from controller.gateway import joined
 from controller.gateway.exposition import HISTOGRAMS, Moment, exposition
 from controller.gateway.passage import Passage
-from controller.gateway import joined
 from controller.gateway.tally import CLIENTS_MOST, GAPS, Histogram, Numbers, Tally
 from tests.gateway.test_clients import Kept, client
 from tests.gateway.world import World, asking, in_world

@@ -4,11 +4,12 @@ Kept beside each pod of the emulator: the requests that its model server has ope
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from controller.emulators.runpod.open_requests import OpenRequests, Work
 from controller.emulators.runpod.pods import Pod
 from tests.simulation.kernel import Kernel
+from tests.simulation.machine import Machine
 
 
 class Use(OpenRequests):
@@ -39,3 +40,9 @@ def use_of(pod: Pod) -> Use:
     use = pod.upstream.open
     assert isinstance(use, Use)
     return use
+
+
+def questions(machines: Iterable[Machine], deployment: str | None) -> int:
+    """How many gateways wait for an answer to whether it still writes? That is no use of it (gateway.doubts)."""
+    gateways = [machine.gateway for machine in machines if machine.gateway is not None]
+    return sum(key[0] == deployment for gateway in gateways for key in gateway.doubts.asking)
