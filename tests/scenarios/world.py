@@ -135,6 +135,7 @@ class World:
         decided = decide(self.folder / "config.toml", {})
         if not (store := decided.settings.places.store).exists():
             store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            store.touch(mode=0o600)
             store.write_bytes(template())
         seams = Seams(
             clock=self.clock,
