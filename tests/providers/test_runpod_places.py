@@ -49,7 +49,8 @@ def test_where_the_operator_listed_only_the_bad_place_it_is_asked_for() -> None:
 def test_a_machine_beside_a_volume_is_asked_for_where_the_volume_is() -> None:
     model = replace(MODEL, volumes=(VOLUME,))
     assert places(model, offer=f"{GPU} @ {PLACE}") == (PLACE,)
-    assert kept_out(model, f"{GPU} @ {PLACE}", avoid=[BAD], shown=SHOWN) is model
+    for bad in (BAD, replace(BAD, place="US-TX-3")):
+        assert kept_out(model, f"{GPU} @ {PLACE}", avoid=[bad], shown=SHOWN) is model
 
 
 def test_what_failed_on_another_type_of_card_keeps_this_one_out_of_nowhere() -> None:

@@ -48,6 +48,7 @@ def test_a_plain_pod_is_described_whole() -> None:
         usd_per_hour=Decimal("0.79"),
         offer="NVIDIA L40S",
         alias="qwen",
+        place="EU-RO-1",
     )
 
 
