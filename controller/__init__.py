@@ -26,18 +26,18 @@ The life of a machine, and the file that rules each step:
 * would it fit, before anything is asked        core.layers, core.architecture, core.sizing, for `config check` alone
 * what to ask for; what came of it, at what cost
                                                 core.offer, core.shortage, core.unlisted, core.bad_places;
-                                                core.provenance, core.costs
+                                                core.provenance, core.costs; core.storage, of volumes
 * how many, in whose place, and at which hours  core.slots, core.replacement, store.replacing; core.schedule
 * may this command be obeyed                    core.hosting, inside the transactions of store.deployments, store.duties
 * what has to change now                        core.reconcile, tasks.reconciler
 * who may act on it now                         core.lease (epochs), tasks.lease_keeper
 * the one hand that creates and stops           tasks.executor, through providers.writing
 * the one eye                                   tasks.observer, through providers.reading and upstreams.probe;
-                                                what it saw: core.view, core.inventory
+                                                what it saw: core.view, core.inventory, core.recognition
 * all that is on record at one moment           core.book, renewed by store.store after each commit
 * what time is it for us                        core.timekeeping, store.timekeeper, tasks.clock_keeper
 * is this store an old copy, or unusable        core.restoration, store.restoring, tasks.restore_matcher; store.salvage
-* may this config stop everything that runs      core.removal, daemon.modes, store.standing, store.confirming
+* may this config stop everything that runs     core.removal, daemon.modes, store.standing, store.confirming
 * what elapsed before this command              store.elapsed
 * what falls due while nothing can be written   store.unwritten
 * who may ask for what, how often, for how much gateway.clients, gateway.allowances, gateway.spending
@@ -46,6 +46,8 @@ The life of a machine, and the file that rules each step:
 * are we blind                                  tasks.account_guard (whose account), tasks.lookout (no listing)
 * is it serving                                 core.readiness; what one probe adds to it: upstreams.proof
 * is it unused, looping, nobody's               core.idle, core.crash_loop, core.orphans and the task of each
+* does anybody wait for it still               core.abandonment, store.waits, tasks.abandonment_watcher
+* which of several machines takes a request     gateway.placement, gateway.rotation, gateway.trust
 * what does its server count, does it hang      core.runtime; core.hang, tasks.hang_detector
 * what does its log say                         core.machine_log, core.diagnosis, core.topology, tasks.log_watcher
 * fill its volumes before anybody asks          tasks.prefetcher

@@ -88,7 +88,7 @@ class Gateway:
             name=name, daemon=daemon, contact=self.contact, clock=clock, on_refusal=self._lease_refused
         )
         seen = Upstream(upstream, config)
-        self._proofs = Proofs(
+        self.proofs = Proofs(
             upstream=seen,
             leases=self.leases,
             table=self.table,
@@ -96,11 +96,11 @@ class Gateway:
             on_proven=lambda alias: self.rooms.ring({alias}),
             start=self._start,
         )
-        self.doubts = Doubts(proofs=self._proofs, table=self.table, report=reports.tell, start=self._start)
+        self._doubts = Doubts(proofs=self.proofs, table=self.table, report=reports.tell, start=self._start)
         self._asked: set[str] = set()
         """Models that somebody asked this gateway for: what comes up for them is proven before they ask again."""
-        self._trust = Trust(proofs=self._proofs, table=self.table, start=self._start)
-        placement = self._placement = Placement(self.table, self.leases, self._proofs, self._trust)
+        self._trust = Trust(proofs=self.proofs, table=self.table, start=self._start)
+        placement = self._placement = Placement(self.table, self.leases, self.proofs, self._trust)
         self.rooms = WaitingRooms(
             config=config,
             starts=Starts(name=name, daemon=daemon, contact=self.contact, table=self.table),
@@ -167,12 +167,12 @@ class Gateway:
         self.leases.ring()
 
     def _table_changed(self, aliases: set[str]) -> None:
-        self._proofs.forget_gone()
+        self.proofs.forget_gone()
         self.spending.reprice(aliases, anyio.current_time())
         for alias in aliases & self._asked:
             if (view := self.table.views.get(alias)) is not None:
                 self._placement.prove(view)
-        self.doubts.look(aliases)
+        self._doubts.look(aliases)
         self.rooms.ring(aliases)
 
     def _failed(self, key: Key, kind: str, detail: str) -> None:

@@ -30,8 +30,6 @@ class Doubts:
         self._report = report
         self._start = start
         self._running: set[Key] = set()
-        self.asking: set[Key] = set()
-        """Whose answer is awaited."""
 
     def look(self, aliases: set[str]) -> None:
         """These models' views changed."""
@@ -47,19 +45,12 @@ class Doubts:
         async def ask() -> None:
             try:
                 while (found := self._doubted(alias, key)) is not None:
-                    self._tell(key, await self._ask(*found))
+                    self._tell(key, await self._proofs.question(*found))
                     await anyio.sleep(PAUSE.total_seconds())
             finally:
                 self._running.discard(key)
 
         self._start(ask)
-
-    async def _ask(self, view: View, route: Route) -> Verdict:
-        self.asking.add(route.key)
-        try:
-            return await self._proofs.attempt(view, route)
-        finally:
-            self.asking.discard(route.key)
 
     def _doubted(self, alias: str, key: Key) -> tuple[View, Route] | None:
         view = self._table.views.get(alias)

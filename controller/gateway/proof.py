@@ -82,6 +82,8 @@ class Proofs:
         self._proven: set[tuple[Key, str]] = set()
         """With the endpoint: what was moved is another machine."""
         self._running: set[Key] = set()
+        self.questions: list[Key] = []
+        """Who was asked beside any use, and has not answered."""
 
     def stands(self, route: Route) -> bool:
         return route.proven or (route.key, route.endpoint) in self._proven
@@ -133,6 +135,14 @@ class Proofs:
     def _listed(self, alias: str, key: Key) -> Route | None:
         view = self._table.views.get(alias)
         return None if view is None else next((route for route in view.routes if route.key == key), None)
+
+    async def question(self, view: View, route: Route) -> Verdict:
+        """One attempt that is no use of the machine, and holds no stream lease."""
+        self.questions.append(route.key)
+        try:
+            return await self.attempt(view, route)
+        finally:
+            self.questions.remove(route.key)
 
     async def attempt(self, view: View, route: Route) -> Verdict:
         """Ask for one token, once."""

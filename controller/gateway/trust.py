@@ -62,7 +62,7 @@ class Trust:
     async def _until_proven(self, key: Key, pause: timedelta) -> None:
         await anyio.sleep(pause.total_seconds())
         while (found := self._listed(key)) is not None:
-            verdict = await self._proofs.attempt(*found)
+            verdict = await self._proofs.question(*found)
             if verdict.kind == "proved":
                 self._returned[key] = (pause, anyio.current_time())
                 log.info("back_in_rotation", deployment=key[0], epoch=key[1])

@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
     def _pour_on(self, sink: Sink) -> None:
         try:
             self._full = sink(self._take())
-        except Exception as error:  # whoever waits gets it
+        except Exception as error:  # a callback of the loop has nobody above it: whoever waits gets it
             self._sink_raised = error
         if self._full is not None or self._sink_raised is not None:
             self._sink = None

@@ -12,9 +12,9 @@ from controller.api.client import Problem
 from controller.core import start
 from controller.core.errors import Code
 from controller.store import holds
-from controller.store.errors import StoreUnwritable
 from tests.api.world import World, world
 from tests.core.samples import model_policy
+from tests.support.stores import unwritable
 from tests.support.virtual_time import run_virtual
 
 
@@ -67,12 +67,9 @@ async def test_what_an_operator_starts_is_theirs_for_the_longest_start(tmp_path:
 
 async def test_a_store_that_takes_no_writes_does_not_turn_callers_away(tmp_path: Path) -> None:
     async with world(tmp_path, models=(model_policy(abandon_after=timedelta(minutes=10)),)) as house:
-
-        async def refuse(work: object) -> None:
-            raise StoreUnwritable("locked")
-
-        house.store.write = refuse  # type: ignore[method-assign, assignment]
-        await house.gateway.start("qwen", gateway="g-1", waiting=1, returning=timedelta(seconds=60))
+        with unwritable(tmp_path):
+            await house.gateway.start("qwen", gateway="g-1", waiting=1, returning=timedelta(seconds=60))
+        assert house.store.book.memory("qwen").expected_until is None
         assert house.panel.waits.expected_until("qwen") == house.panel.now + timedelta(seconds=60)
 
 

@@ -43,6 +43,6 @@ def use_of(pod: Pod) -> Use:
 
 
 def questions(machines: Iterable[Machine], deployment: str | None) -> int:
-    """How many gateways wait for an answer to whether it still writes? That is no use of it (gateway.doubts)."""
+    """How many questions do gateways have open there that are no use of it (gateway.doubts, gateway.trust)?"""
     gateways = [machine.gateway for machine in machines if machine.gateway is not None]
-    return sum(key[0] == deployment for gateway in gateways for key in gateway.doubts.asking)
+    return sum(key[0] == deployment for gateway in gateways for key in gateway.proofs.questions)

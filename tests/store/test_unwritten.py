@@ -2,8 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,9 @@ from controller.store.outbox import lines_after
 from controller.store.store import Store
 from tests.store.samples import PROOF, accept, opened, submit
 from tests.support.clocks import HandClock
+from tests.support.stores import unwritable
 
 NAME = DeploymentId("qwen-1")
-
-
-@contextmanager
-def unwritable(folder: Path) -> Iterator[None]:
-    """No transaction that changes anything can be committed meanwhile; reading goes on."""
-    with closing(sqlite3.connect(folder / "store.db", isolation_level=None)) as other:
-        other.execute("CREATE TRIGGER full BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-        yield
-        other.execute("DROP TRIGGER full")
 
 
 async def running(store: Store) -> None:

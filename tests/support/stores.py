@@ -4,7 +4,10 @@ The schema is migrated once a session; each test gets its own copy of that file 
 the daemon opens it, on aiosqlite or, for tests on virtual time, without threads.
 """
 
+import sqlite3
 import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -49,3 +52,12 @@ async def open_store(
         randomness=SeededRandomness(seed),
         creator=None if threads else threadless(path),
     )
+
+
+@contextmanager
+def unwritable(folder: Path) -> Iterator[None]:
+    """No transaction that changes anything can be committed meanwhile; reading goes on."""
+    with closing(sqlite3.connect(folder / "store.db", isolation_level=None)) as other:
+        other.execute("CREATE TRIGGER full BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+        yield
+        other.execute("DROP TRIGGER full")

@@ -46,7 +46,7 @@ def build_app(emulator: Emulator) -> App:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise NotImplementedError(scope["type"])
+            raise RuntimeError(f"not served: {scope['type']}")
         request = await read_request(scope, receive)
         if request is None:
             return
