@@ -16,7 +16,7 @@ from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
 from controller.core.schedule import Warm
 from controller.store import deployments
-from controller.store.errors import Stale
+from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.store.waits import Waits
@@ -85,3 +85,7 @@ class AbandonmentWatcher:
             await self._store.write(stop)
         except Stale:
             return
+        except StoreUnwritable:
+            current = self._store.book.records.get(record.id)
+            if current is not None and isinstance(self.decide(current), abandonment.Abandon):
+                self._store.owe_unwritten(current, StopReason.ABANDONED)

@@ -11,6 +11,7 @@ from controller.core.schedule import Schedule, Window
 from controller.store import deployments
 from controller.store.waits import LASTS, Waits, note_expected
 from controller.tasks.abandonment_watcher import AbandonmentWatcher
+from tests.support.stores import unwritable
 from tests.tasks.world import Bench, on_bench
 
 AFTER_S = 600
@@ -42,6 +43,19 @@ async def test_what_was_given_up_is_no_failed_start(bench: Bench) -> None:
     await task.run_pass()
     memory = bench.store.book.memory("qwen")
     assert (bench.record().reason, memory.failures, memory.failure) == (StopReason.ABANDONED, 0, None)
+
+
+@pytest.mark.parametrize(("after_s", "phase"), [(AFTER_S - 0.001, Phase.REQUESTED), (AFTER_S, Phase.STOP_REQUIRED)])
+@on_bench
+async def test_it_is_given_up_where_nothing_can_be_written_too(bench: Bench, after_s: float, phase: Phase) -> None:
+    await bench.start()
+    task = watcher(bench)
+    await bench.move(after_s)
+    with unwritable(bench.folder):
+        await task.run_pass()
+        assert bench.record().phase is phase
+    await bench.store.write(lambda tx: None)
+    assert [duty.due for duty in bench.store.book.obligations.values()] == [phase is Phase.STOP_REQUIRED]
 
 
 @on_bench
