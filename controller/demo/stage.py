@@ -132,6 +132,8 @@ async def _run(*, script: bool) -> int:
     code = 1
     async with anyio.create_task_group() as watching:
         asked, play = anyio.Event(), anyio.CancelScope()
+        if script:
+            asked.set()  # nothing in it looks for the wish to end, so that the first signal has to cut it short
         await watching.start(_watch_signals, asked, play)
         with play:
             async with anyio.create_task_group() as group:
@@ -139,9 +141,9 @@ async def _run(*, script: bool) -> int:
                     if script:
                         code = await story.play(scene)
                     else:
+                        code = 0  # however often the end is asked for
                         _greet(scene)
                         await table.show(scene, asked)
-                        code = 0
                 group.cancel_scope.cancel()
         watching.cancel_scope.cancel()
     return code
