@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from controller.demo import stage
+from controller.demo import stage, story, table
 
 
 @asynccontextmanager
@@ -29,7 +29,7 @@ def test_a_second_signal_before_the_table_has_seen_the_first_is_a_good_end(monke
         os.kill(os.getpid(), signal.SIGINT)
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(stage.table, "show", asked_twice)
+    monkeypatch.setattr(table, "show", asked_twice)
     assert stage.run(script=False) == 0
 
 
@@ -39,5 +39,5 @@ def test_one_signal_ends_a_script_which_has_then_not_come_out_well(monkeypatch: 
         await anyio.sleep_forever()
         return 0
 
-    monkeypatch.setattr(stage.story, "play", cut_short)
+    monkeypatch.setattr(story, "play", cut_short)
     assert stage.run(script=True) == 1
