@@ -11,7 +11,6 @@ cause. It is a preference and never a reason not to start: no order of offers ch
 else is left out only while another is there, and after a round in which everything was refused nothing is passed over.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -92,26 +91,26 @@ def _bad(corner: Corner, at: list[datetime]) -> BadPlace:
 def _failures(book: Book, *, now: datetime) -> dict[Corner, list[datetime]]:
     """When it failed where, since it last came to serve there."""
     failed: dict[Corner, list[datetime]] = {}
-    for corner, record in _placed(book):
+    for record in book.records.values():
         at = _failed_at(book, record)
-        if at is not None and now < at + FOR:
+        if at is not None and now < at + FOR and (corner := _corner(record)) is not None:
             failed.setdefault(corner, []).append(at)
     if not failed:
         return failed
     served: dict[Corner, datetime] = {}
-    for corner, record in _placed(book):
-        at = _served_at(record)
-        if at is not None and corner in failed:
+    for record in book.records.values():
+        at, corner = _served_at(record), _corner(record)
+        if at is not None and corner is not None and corner in failed:
             served[corner] = max(at, served.get(corner, at))
     return {
         corner: [at for at in times if corner not in served or at > served[corner]] for corner, times in failed.items()
     }
 
 
-def _placed(book: Book) -> Iterator[tuple[Corner, Record]]:
-    for record in book.records.values():
-        if record.place is not None and record.offer is not None:
-            yield (record.model, record.fingerprint, record.offer, record.place), record
+def _corner(record: Record) -> Corner | None:
+    if record.place is None or record.offer is None:
+        return None
+    return record.model, record.fingerprint, record.offer, record.place
 
 
 def _failed_at(book: Book, record: Record) -> datetime | None:

@@ -104,8 +104,10 @@ class RunpodModel:
         }
         if self.disk_gb is None:
             return beside
-        plain = Machine(gpu="", disk_gb=self.disk_gb, data_center_ids=self.data_center_ids)
-        return beside | {offer_of(gpu): replace(plain, gpu=gpu) for gpu in self.gpus}
+        return beside | {
+            offer_of(gpu): Machine(gpu=gpu, disk_gb=self.disk_gb, data_center_ids=self.data_center_ids)
+            for gpu in self.gpus
+        }
 
     def machine(self, offer: str) -> Machine:
         """Raises BadOrder for an offer that the model does not declare."""
