@@ -18,6 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from controller.store.connection import opening
 from controller.store.errors import StoreDamaged, StoreInUse, StoreNewer, StoreUnwritable
 from controller.store.schema import HEAD
 
@@ -119,9 +120,8 @@ def prepare(path: Path) -> None:
 
 def open_engine(path: Path, creator: Creator | None = None) -> AsyncEngine:
     """An engine whose transactions begin IMMEDIATE; one connection is all that is ever taken from it."""
-    extra: dict[str, Any] = {} if creator is None else {"async_creator": creator}
     engine = create_async_engine(
-        f"sqlite+aiosqlite:///{path}", poolclass=NullPool, connect_args={"isolation_level": None}, **extra
+        f"sqlite+aiosqlite:///{path}", poolclass=NullPool, async_creator=creator or opening(path)
     )
     event.listen(engine.sync_engine, "connect", _set_pragmas)
     event.listen(engine.sync_engine, "begin", _begin_immediate)
