@@ -58,6 +58,15 @@ def test_what_is_cut_short_is_unreadable(members: dict[str, Any], data: st.DataO
         b'{"a":1,}',
         b'{"a" 1}',
         b"{a:1}",
+        b"{1:1}",
+        b'{"a":}',
+        b'{"a":1 "b":2}',
+        b'{"a\tb":1}',
+        b'{"\\x61":1}',
+        b'{,"a":1}',
+        b'{"a":1}}',
+        b'\xef\xbb\xbf{"a":1}',
+        b'[{"a":1}]',
         b'{"a":Infinity}',
         b'{"n":' + b"1" * 5000 + b"}",
     ],
@@ -77,6 +86,30 @@ def test_a_member_that_is_new_comes_last_and_keeps_every_other_byte(
     replaced = parse(body.encode()).replaced({"new": value}).decode()
     assert replaced.startswith(body[: body.rindex("}")])
     assert json.loads(replaced) == {**members, "new": value}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b' {\r\n\t"a" :1 , "b": [ {} ] }\n',
+        b'{"m\\u006fdel":"x","a\\"b":{"a":[]},"\\\\":null,"":0,"\xc3\xa9":1e400}',
+        b" { } ",
+    ],
+)
+def test_members_are_those_that_the_standard_decoder_finds(body: bytes) -> None:
+    document = parse(body)
+    assert document.members == json.loads(body)
+    assert {name: json.loads(document.text[slice(*span)]) for name, span in document.spans.items()} == json.loads(body)
+
+
+@pytest.mark.parametrize(
+    "body", ['{"' + "a" * 2_000_000, '{"' + "\\a" * 1_000_000, '{"a":1' + " " * 2_000_000, "[" * 99_999]
+)
+def test_what_never_ends_is_unreadable_at_a_look(body: str) -> None:
+    with pytest.raises(Unreadable):
+        parse(body.encode())
+    with pytest.raises(Unreadable):
+        parse(b'{"a":' + body.encode())
 
 
 def test_a_nested_name_is_left_alone() -> None:
