@@ -9,8 +9,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from functools import partial
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Final, TextIO, cast
 
 # structlog takes rich for tracebacks wherever that is installed: 5 MB and 0.1 s for what no daemon shows (measured,
@@ -105,22 +104,20 @@ def configure(level: str = "info", *, stream: TextIO | None = None) -> None:
     _take_in_logging(level, target)
 
 
-def line_writer(*, stream: TextIO | None = None) -> Callable[[str, dict[str, Any]], None]:
-    """Writes lines of the same look, of fields that are known to hold nothing private: those are not gone through one
-    by one, which costs most (107 µs a line against 23, measured on busy cores in November 2026). A registered secret is
-    replaced all the same. They are written whatever the level."""
+def line_writer(*, stream: TextIO | None = None) -> Callable[[Sequence[str]], None]:
+    """Writes lines of the same look, each given as an object in JSON, whose fields are known to hold nothing private:
+    those are not gone through one by one, which costs most. A registered secret is replaced all the same. They are
+    written whatever the level."""
     target = stream or cast(TextIO, _Unfailing(sys.stdout))
-    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="at")
-    # One encoder for all lines: json.dumps makes one for each, which is a third of the cost.
-    encode = json.JSONEncoder(ensure_ascii=False).encode
-    written = partial(_words, None, "info") if target.isatty() else encode
+    for_people = target.isatty()
 
-    def line(event: str, fields: dict[str, Any]) -> None:
-        whole = stamp(None, "info", {**fields, "event": event, "level": "info"})
-        target.write(f"{scrubbed(written(whole))}\n")
+    def write(lines: Sequence[str]) -> None:
+        if for_people:
+            lines = [_words(None, "info", json.loads(line)) for line in lines]
+        target.write(scrubbed("\n".join([*lines, ""])))
         target.flush()
 
-    return line
+    return write
 
 
 class _Unfailing:

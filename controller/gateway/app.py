@@ -19,6 +19,7 @@ from controller import __version__
 from controller.api.client import DaemonClient
 from controller.clock import Clock
 from controller.core.errors import Code
+from controller.gateway.access_log import AccessLog
 from controller.gateway.admission import ClientGone, Receive, Scope, admit
 from controller.gateway.allowances import Allowances
 from controller.gateway.clients import Clients
@@ -74,7 +75,8 @@ class Gateway:
         self._none_live = anyio.Event()
         self._some_live = anyio.Event()
         self.tally = Tally()
-        self._closing = Closing(self.tally, config.access_log)
+        self._access_log = None if config.access_log is None else AccessLog(config.access_log, clock)
+        self._closing = Closing(self.tally, self._access_log)
         self._requests = 0
         self._allowances = Allowances(self.tally)
         self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=anyio.current_time)
@@ -134,6 +136,8 @@ class Gateway:
                 await self._sweep()
             finally:
                 self.spending.settle(anyio.current_time())
+                if self._access_log is not None:
+                    self._access_log.end()
                 self._group = None
 
     async def drain(self) -> None:

@@ -6,8 +6,7 @@ drown what matters.
 """
 
 from controller.core.errors import Code
-from controller.gateway import access_log
-from controller.gateway.access_log import WriteLine
+from controller.gateway.access_log import AccessLog
 from controller.gateway.reply import Reply
 from controller.gateway.tally import Tally
 
@@ -18,16 +17,16 @@ BY_UPSTREAM = frozenset({Code.UPSTREAM_DISCONNECTED.value, Code.UPSTREAM_TIMEOUT
 
 
 class Closing:
-    def __init__(self, tally: Tally, line: WriteLine | None) -> None:
+    def __init__(self, tally: Tally, access_log: AccessLog | None) -> None:
         self._tally = tally
-        self._line = line
+        self._access_log = access_log
 
     def end(self, reply: Reply, now: float) -> None:
         passage = reply.passage
         passage.outcome = passage.outcome or _outcome(reply)
         self._count(reply, now)
-        if self._line is not None:
-            access_log.write(self._line, passage, answer=reply.status, now=now)
+        if self._access_log is not None:
+            self._access_log.add(passage, answer=reply.status, now=now)
 
     def _count(self, reply: Reply, now: float) -> None:
         passage, outcome = reply.passage, reply.passage.outcome

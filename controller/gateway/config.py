@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from controller.gateway.access_log import WriteLine
+from controller.gateway.access_log import WriteLines
 from controller.gateway.clients import ReadClients
 from controller.gateway.day_book import DayBook
 
@@ -40,8 +40,8 @@ class GatewayConfig:
     """SHA-256 of each client's key, in hex: of those that may do everything."""
     read_clients: ReadClients | None = None
     """The clients as the operator has them now, with what each may do."""
-    access_log: WriteLine | None = None
-    """Writes a line for each request that ended; None: nothing is written."""
+    access_log: WriteLines | None = None
+    """Writes the lines of requests that ended; None: nothing is written."""
     day_book: DayBook | None = None
     """Where it is kept what clients with a budget spent; None: nowhere."""
     join_metrics: Callable[[bytes], Awaitable[bytes]] | None = None

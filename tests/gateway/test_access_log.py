@@ -2,26 +2,30 @@
 
 import io
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller import log
-from controller.gateway.access_log import write
+from controller.gateway.access_log import line as line_of
 from controller.gateway.passage import Passage
 from tests.gateway.test_clients import Kept, client
-from tests.gateway.world import CLIENT_KEY, MODEL_KEY, World, asking, in_world
-
-Lines = list[tuple[str, dict[str, Any]]]
+from tests.gateway.world import CLIENT_KEY, MODEL_KEY, World, asking, in_world, now
+from tests.test_log import Terminal
 
 
 def logged(scene: Any, **changes: Any) -> list[dict[str, Any]]:
-    """The fields of each line that a scene leaves."""
-    lines: Lines = []
-    in_world(scene, access_log=lambda event, fields: lines.append((event, fields)), **changes)
-    assert {event for event, _ in lines} <= {"request"}
-    return [fields for _, fields in lines]
+    """The fields of each line that a scene leaves, less those that are the same in all."""
+    lines: list[str] = []
+    in_world(scene, access_log=lines.extend, **changes)
+    found: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    assert {(line.pop("event"), line.pop("level")) for line in found} <= {("request", "info")}
+    assert all(datetime.fromisoformat(line.pop("at")).tzinfo == UTC for line in found)
+    return found
 
 
 def test_a_stream_leaves_one_line_that_says_who_what_how_long_and_how_much() -> None:
@@ -139,8 +143,47 @@ def test_no_prompt_answer_key_cookie_or_name_of_the_clients_is_in_any_line(capsy
 def test_a_line_has_the_look_of_the_others_and_a_registered_secret_is_replaced() -> None:
     written = io.StringIO()
     log.register_secret("g-registered-secret")
-    write(log.line_writer(stream=written), Passage("g-registered-secret-1", 0.0), answer=200, now=1.5)
+    passage = Passage("g-registered-secret-1", 0.0)
+    log.line_writer(stream=written)([line_of(passage, answer=200, now=1.5, at="2026-11-29T00:00:00.000000Z")])
     line = json.loads(written.getvalue())
     assert (line["event"], line["level"], line["request"]) == ("request", "info", "[redacted]-1")
     assert line["at"].endswith("Z")
     log.forget_secrets()
+
+
+@given(st.text(), st.none() | st.integers(200, 599), st.booleans(), st.floats(0, 1e6), st.integers(0))
+def test_a_line_is_json_whatever_a_model_or_a_client_is_called(
+    name: str, answer: int | None, stream: bool, seconds: float, size: int
+) -> None:
+    passage = Passage(name, 0.0)
+    passage.client = client(name)
+    passage.alias = passage.wire = passage.outcome = passage.deployment = name
+    passage.stream, passage.bytes_in, passage.bytes_out = stream, size, size
+    passage.asked_at, passage.placed_at, passage.first_at = 1.0, seconds + 1.0, seconds * 2 + 1.0
+    line = json.loads(line_of(passage, answer=answer, now=seconds, at="now"))
+    assert {line[field] for field in ("request", "client", "model", "wire", "outcome", "deployment")} == {name}
+    assert (line["answer"], line["stream"], line["bytes_in"], line["bytes_out"]) == (answer, stream, size, size)
+    rounded = (line["waited_seconds"], line["first_byte_seconds"], line["duration_seconds"])
+    assert rounded == pytest.approx((seconds, seconds, seconds), abs=1e-3)
+
+
+def test_lines_are_written_together_a_moment_later_and_at_the_end_at_once() -> None:
+    writes: list[tuple[float, list[str]]] = []
+
+    async def scene(world: World) -> float:
+        for _ in range(3):
+            await world.ask(asking("nope"))
+        begun = now()
+        await anyio.sleep(1)
+        await world.ask(asking("nope"))
+        return begun
+
+    begun = in_world(scene, access_log=lambda lines: writes.append((now(), list(lines))))
+    assert [len(lines) for _, lines in writes] == [3, 1]
+    assert [at - begun for at, _ in writes] == pytest.approx([0.1, 1.0], abs=0.02)
+
+
+def test_a_terminal_gets_words() -> None:
+    out = Terminal()
+    log.line_writer(stream=out)([line_of(Passage("g-1", 0.0), answer=None, now=1.5, at="2026-11-29T10:20:30.000000Z")])
+    assert out.getvalue().startswith("10:20:30 info    request request=g-1 client='' model=''")
