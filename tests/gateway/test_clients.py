@@ -59,6 +59,32 @@ def test_a_key_is_neither_looked_up_by_itself_nor_by_its_digest() -> None:
     digest = hashlib.sha256(b"alice").hexdigest()
     assert digest.encode() not in clients._known
     assert bytes.fromhex(digest) not in clients._known
+    assert not any(b"alice" in sent or digest.encode() in sent for sent in clients._sent)
+
+
+def test_a_client_that_was_known_again_is_another_as_soon_as_the_keys_are_read_anew() -> None:
+    time = [0.0]
+    kept = Kept(client("alice"), client("bob"))
+    clients = Clients(fixed=(), read=kept.read, now=lambda: time[0])
+    before = [clients.of(bearer("alice")), clients.of(bearer("alice")), clients.of({b"x-api-key": b"bob"})]
+    kept.clients = (client("alice", requests_per_minute=1),)
+    time[0] = 2.0
+    assert [each.requests_per_minute for each in (*before, clients.of(bearer("alice")))] == [None, None, None, 1]
+    with pytest.raises(Refused):
+        clients.of({b"x-api-key": b"bob"})
+
+
+def test_only_what_was_let_in_is_remembered_and_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.gateway.clients.SENT_MOST", 3)
+    names = [f"k{number}" for number in range(8)]
+    clients = Clients(fixed=(), read=Kept(*map(client, names)).read, now=lambda: 0.0)
+    for name in names:
+        with pytest.raises(Refused):
+            clients.of(bearer(f"not-{name}"))
+        assert clients.of(bearer(name)).name == name
+        assert len(clients._sent) <= 3
+    with pytest.raises(Refused):
+        clients.of({b"authorization": b"", b"x-api-key": b"Bearer k7"})
 
 
 def test_the_file_is_looked_at_every_two_seconds_at_most() -> None:
