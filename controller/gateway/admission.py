@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from controller.core.errors import Code
 from controller.gateway import document
-from controller.gateway.clients import Client
+from controller.gateway.clients import Client, Headers
 from controller.gateway.config import GatewayConfig
 from controller.gateway.document import Document
 from controller.gateway.refusals import Refused, bad_request, not_served, unknown_model
@@ -50,10 +50,9 @@ class Demand:
 
 
 async def admit(
-    scope: Scope, receive: Receive, shape: Shape, *, client: Client, config: GatewayConfig, table: RouteTable
+    headers: Headers, receive: Receive, shape: Shape, *, client: Client, config: GatewayConfig, table: RouteTable
 ) -> Demand:
     """Raises `Refused`, or `ClientGone`."""
-    headers = dict(scope["headers"])
     body = await _read(headers, receive, config)
     try:
         asked = document.parse(body)
@@ -71,7 +70,7 @@ async def admit(
         shape=shape,
         document=asked,
         stream=shape.signs is not None and asked.members.get("stream") is True,
-        patience=preferred_wait(headers.get(b"prefer", b"")),
+        patience=preferred_wait(headers[b"prefer"]) if b"prefer" in headers else None,
         kind=headers.get(b"content-type", b"application/json"),
         accept=headers.get(b"accept", b"*/*"),
         size=len(body),
@@ -107,7 +106,7 @@ def _require_served(alias: str, shape: Shape, asked: Document, config: GatewayCo
         raise Refused(Code.NOT_SERVED, "nothing is computed in the background here", status=400)
 
 
-async def _read(headers: dict[bytes, bytes], receive: Receive, config: GatewayConfig) -> bytes:
+async def _read(headers: Headers, receive: Receive, config: GatewayConfig) -> bytes:
     limit = config.body_limit
     announced = headers.get(b"content-length", b"")
     if announced.isdigit() and int(announced) > limit:

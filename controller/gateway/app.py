@@ -5,6 +5,7 @@ here and wake nothing; all else is not served. `build` puts the parts together f
 and the leases, `drain` ends what is open when the gateway stops.
 """
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -68,6 +69,7 @@ class Gateway:
         self.name = name
         self._config = config
         self._daemon = daemon
+        self._now = asyncio.get_running_loop().time
         self._group: TaskGroup | None = None
         self._early: list[Job] = []
         self._live: set[Exchange] = set()
@@ -79,7 +81,7 @@ class Gateway:
         self._closing = Closing(self.tally, self._access_log)
         self._requests = 0
         self._allowances = Allowances(self.tally)
-        self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=anyio.current_time)
+        self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=self._now)
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
         self.spending = Spending(
@@ -218,7 +220,7 @@ class Gateway:
             raise RuntimeError(f"not served: {scope['type']}")
         self._requests += 1
         shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
-        passage = Passage(f"{self.name}-{self._requests:x}", anyio.current_time())
+        passage = Passage(f"{self.name}-{self._requests:x}", self._now())
         reply = Reply(send, scope, passage, voice_for(shape, scope["headers"]))
         try:
             if shape is None:
@@ -233,7 +235,7 @@ class Gateway:
             reply.cut()
         finally:
             if shape is not None or reply.passage.outcome:
-                self._closing.end(reply, anyio.current_time())
+                self._closing.end(reply, self._now())
 
     async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
         passage = reply.passage
@@ -242,22 +244,23 @@ class Gateway:
             passage.headers.append((b"request-id", passage.request_id.encode()))  # where its clients look for it
         if self.rooms.draining:
             raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
-        client = passage.client = self.clients.of(dict(scope["headers"]))
+        headers = dict(scope["headers"])
+        client = passage.client = self.clients.of(headers)
         if shape.inference:
-            self.spending.require(client, passage, anyio.current_time())
-        standing = self._allowances.take(client, passage, anyio.current_time())
+            self.spending.require(client, passage, passage.arrived_at)
+        standing = self._allowances.take(client, passage, passage.arrived_at)
         try:
-            await self._exchange(scope, receive, reply, shape)
+            await self._exchange(headers, receive, reply, shape)
         finally:
-            self.spending.ended(passage, anyio.current_time())
+            self.spending.ended(passage, self._now())
             self._allowances.give_back(standing)
 
-    async def _exchange(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
+    async def _exchange(self, headers: dict[bytes, bytes], receive: Receive, reply: Reply, shape: Shape) -> None:
         passage = reply.passage
         self._reading.add(reply)
         self._some_live.set()
         try:
-            demand = await admit(scope, receive, shape, client=passage.client, config=self._config, table=self.table)
+            demand = await admit(headers, receive, shape, client=passage.client, config=self._config, table=self.table)
         finally:
             self._reading.discard(reply)
         passage.admitted(demand.alias, self.tally.models[demand.alias], stream=demand.stream, size=demand.size)

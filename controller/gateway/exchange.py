@@ -5,6 +5,7 @@ whole answer, by one refusal, or by the client's leaving. Everything it took (a 
 the model server's answer) hangs on this object and is given back as it ends, however it ends (B12, B49).
 """
 
+import asyncio
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
@@ -40,6 +41,7 @@ class Desk:
         self.proxy = proxy
         self.table = table
         self.spending = spending
+        self.now = asyncio.get_running_loop().time
 
 
 class Exchange:
@@ -142,7 +144,7 @@ class Exchange:
 
     def _charge(self, place: Place) -> None:
         """Raises `Refused` if this client may not be charged for it."""
-        now = anyio.current_time()
+        now = self._desk.now()
         if self.demand.shape.inference:
             self._desk.spending.placed(self.reply.passage, place.route, now)
         self.reply.passage.placed(place.route.deployment, now)

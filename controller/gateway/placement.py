@@ -17,7 +17,7 @@ from controller.gateway.stream_leases import NoUse, StreamLeases, Use
 from controller.gateway.trust import Trust
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Place:
     """A deployment and the right to send it one request. Whoever got it releases it."""
 

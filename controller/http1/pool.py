@@ -159,11 +159,18 @@ class Pool:
 
 
 def _head(request: Outgoing, path: bytes, authority: bytes) -> bytes:
-    lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method.encode(), path, authority)]
-    lines += [b"%b: %b\r\n" % header for header in request.headers]
-    head = b"".join(lines)
-    if head.count(b"\n") != len(lines) + 1 or head.count(b"\r") != len(lines) + 1:
-        raise ValueError("a header value is one line")
+    head = _lines(request.method, path, authority, request.headers)
     if request.body or request.method in ("POST", "PUT", "PATCH"):
         return b"%bcontent-length: %d\r\n\r\n" % (head, len(request.body))
     return head + b"\r\n"
+
+
+@lru_cache(maxsize=512)
+def _lines(method: str, path: bytes, authority: bytes, headers: Headers) -> bytes:
+    """All of a head but the body's length: the same for most requests to one server."""
+    lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (method.encode(), path, authority)]
+    lines += [b"%b: %b\r\n" % header for header in headers]
+    head = b"".join(lines)
+    if head.count(b"\n") != len(lines) + 1 or head.count(b"\r") != len(lines) + 1:
+        raise ValueError("a header value is one line")
+    return head
