@@ -182,8 +182,7 @@ class StreamLeases:
                 continue
             refused = lease.key[0] in answer.refused
             if report.open == 0 and not refused:
-                self._wanted.set()  # given back, and wanted again meanwhile: who came waits for the next word
-                continue
+                continue  # given back, and wanted again meanwhile: who came rang for the next word, and waits for it
             self._settle(lease, granted=not refused)
             if refused:
                 self._on_refusal(lease.key)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from controller.gateway.config import GatewayConfig
 from controller.http1 import Headers, Outgoing, WireError
 from controller.ids import SeededRandomness
 from tests.gateway.stub_server import StubServer
-from tests.support.asgi_wire import AsgiAnswer, AsgiWire
+from tests.support.asgi_wire import App, AsgiAnswer, AsgiWire
 from tests.support.fake_daemon import FakeDaemon, route
 from tests.support.virtual_time import run_virtual
 
@@ -27,6 +27,10 @@ ENDPOINT = "https://one/v1/"
 CLIENT_KEY = "client-key"
 MODEL_KEY = "model-key"
 CHAT = "/v1/chat/completions"
+CONFIG = GatewayConfig(
+    models={"m1": lambda: MODEL_KEY, "m2": lambda: MODEL_KEY},
+    client_keys=frozenset({hashlib.sha256(CLIENT_KEY.encode()).hexdigest()}),
+)
 
 
 class LoopClock:
@@ -58,10 +62,12 @@ class Answered:
 
 
 class World:
-    def __init__(self, config: GatewayConfig) -> None:
-        self.daemon = FakeDaemon("m1", "m2")
+    def __init__(
+        self, config: GatewayConfig, *, daemon: FakeDaemon | None = None, machines: Mapping[str, App] | None = None
+    ) -> None:
+        self.daemon = daemon or FakeDaemon("m1", "m2")
         self.server = StubServer()
-        self.upstream = AsgiWire({"one": self.server.app})
+        self.upstream = AsgiWire(dict(machines or {"one": self.server.app}))
         self.gateway: Gateway = build(
             config,
             daemon=DaemonClient(AsgiWire({"socket": self.daemon.app}), "unix:/run/gateway.sock:"),
@@ -86,11 +92,11 @@ class World:
 
     async def open(self, body: object, **options: Any) -> AsgiAnswer:
         """A request whose answer has begun."""
-        return await self.client.send(_request(body, **options))
+        return await self.client.send(request_of(body, **options))
 
     def start(self, body: object, **options: Any) -> AsgiAnswer:
         """A request that was only sent."""
-        return AsgiAnswer(self.gateway.app, _request(body, **options))
+        return AsgiAnswer(self.gateway.app, request_of(body, **options))
 
     async def ask(self, body: object, **options: Any) -> Answered:
         answer = await self.open(body, **options)
@@ -104,7 +110,7 @@ class World:
         return Answered(answer.status, dict(answer.headers), b"".join(pieces), whole, now())
 
 
-def _request(
+def request_of(
     body: object,
     *,
     path: str = CHAT,
@@ -129,11 +135,7 @@ def asking(alias: str = "m1", **fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running(**changes: Any) -> AsyncIterator[World]:
-    config = GatewayConfig(
-        models={"m1": lambda: MODEL_KEY, "m2": lambda: MODEL_KEY},
-        client_keys=frozenset({hashlib.sha256(CLIENT_KEY.encode()).hexdigest()}),
-    )
-    world = World(replace(config, **changes))
+    world = World(replace(CONFIG, **changes))
     async with anyio.create_task_group() as group:
         group.start_soon(world.gateway.run)
         await anyio.sleep(0.1)

@@ -75,6 +75,7 @@ class FakeDaemon:
         """Takes requests and never answers."""
         self.lease_answer_s = 0.0
         self._changed = anyio.Event()
+        self._ended = anyio.Event()
 
     def change(self, alias: str, **fields: Any) -> None:
         self.models[alias] = {**self.models[alias], **fields}
@@ -93,6 +94,8 @@ class FakeDaemon:
 
     def go_down(self) -> None:
         self.down = True
+        self._ended.set()
+        self._ended = anyio.Event()
         self._wake()
 
     def return_(self, controller: str = "run-2") -> None:
@@ -123,12 +126,15 @@ class FakeDaemon:
                 await self._start(alias, asked, send)
             case "PUT", ["v1", "stream-leases", _]:
                 self._take_leases(asked)
-                await anyio.sleep(self.lease_answer_s)
-                names = [lease["deployment"] for lease in asked["leases"]]
-                stopping = {lease["deployment"] for lease in asked["leases"] if lease["open"]} & self.refuse_open
-                granted = [name for name in names if name not in self.refused | stopping]
-                refused = [name for name in names if name in self.refused | stopping]
-                await _json(send, 200, {"schema": 1, "granted": granted, "refused": refused, "lease_seconds": 30.0})
+                ended = self._ended
+                with anyio.move_on_after(self.lease_answer_s):
+                    await ended.wait()
+                if ended.is_set():
+                    scope["extensions"]["gpuwarden.abort"]()
+                    return
+                names, refused = {lease["deployment"] for lease in asked["leases"]}, self._refusals(asked["leases"])
+                said = {"granted": sorted(names - refused), "refused": sorted(names & refused)}
+                await _json(send, 200, {"schema": 1, **said, "lease_seconds": 30.0})
             case "POST", ["v1", "reports"]:
                 self.reports.append(asked)
                 await _json(send, 202, {"schema": 1})
@@ -165,6 +171,10 @@ class FakeDaemon:
             return
         self.on_start(alias)
         await _json(send, 202, {"schema": 1, "model": self.models[alias]})
+
+    def _refusals(self, leases: list[dict[str, Any]]) -> set[str]:
+        """Which deployments take no new requests, as it answers."""
+        return self.refused | {lease["deployment"] for lease in leases if lease["open"]} & self.refuse_open
 
     def _take_leases(self, asked: dict[str, Any]) -> None:
         listed = {lease["deployment"]: lease for lease in asked["leases"]}
