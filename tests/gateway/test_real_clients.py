@@ -3,21 +3,30 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import anthropic
-import openai
 import pytest
 
 from tests.gateway.llama import llama_server
 from tests.gateway.sockets import Served, go_cold, served
 from tests.gateway.world import CLIENT_KEY
 
+if TYPE_CHECKING:
+    import anthropic
+    import openai
+
 pytestmark = pytest.mark.process
 
 SAY: Final[Any] = [{"role": "user", "content": "count"}]
 ASK: Final[Any] = {"model": "m1", "messages": SAY, "max_tokens": 5}
 ASK_RESPONSES: Final[Any] = {"model": "m1", "input": "count", "max_output_tokens": 5}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    """Seconds of work: not for those who only collect, and not while a test's time runs."""
+    import anthropic  # noqa: F401
+    import openai  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +45,15 @@ async def cold(port: int) -> AsyncIterator[Served]:
         assert len({alias for _, alias, _ in gateway.daemon.starts}) == 1
 
 
-def openais(gateway: Served) -> openai.AsyncOpenAI:
+def openais(gateway: Served) -> "openai.AsyncOpenAI":
+    import openai
+
     return openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{gateway.port}/v1", api_key=CLIENT_KEY)
 
 
-def anthropics(gateway: Served, key: str = CLIENT_KEY) -> anthropic.AsyncAnthropic:
+def anthropics(gateway: Served, key: str = CLIENT_KEY) -> "anthropic.AsyncAnthropic":
+    import anthropic
+
     return anthropic.AsyncAnthropic(base_url=f"http://127.0.0.1:{gateway.port}", api_key=key)
 
 
@@ -91,6 +104,8 @@ async def test_anthropics_client_counts_tokens(llama: int) -> None:
 
 
 async def test_anthropics_client_raises_what_was_meant(llama: int) -> None:
+    import anthropic
+
     async with served(llama) as gateway, anthropics(gateway, "another") as stranger, anthropics(gateway) as client:
         with pytest.raises(anthropic.AuthenticationError):
             await stranger.messages.create(**ASK)
