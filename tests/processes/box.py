@@ -23,7 +23,7 @@ from controller.api.client import DaemonClient, Problem, Unreachable
 from controller.http1 import Pool
 from controller.store.database import prepare
 from tests.processes.children import Child, until
-from tests.processes.commands import Ran, inherited, ran_anew, ran_forked
+from tests.processes.commands import Ran, inherited, ran_forked
 from tests.processes.notifications import notify_socket
 
 SERVER_KEY = "open-sesame"
@@ -73,7 +73,7 @@ _template: list[Path] = []
 
 
 class Box:
-    """`provider` is the emulator's address; `anew`: every process is an interpreter of its own, none is forked."""
+    """`provider` is the emulator's address; `anew`: every process that stays is an interpreter of its own."""
 
     def __init__(self, folder: Path, *, anew: bool = False) -> None:
         self.folder = folder
@@ -199,9 +199,8 @@ class Box:
 
     async def cli(self, *words: str, within: float = 20.0, **environment: str) -> Ran:
         """One command to its end."""
-        ran = ran_anew if self.anew else ran_forked
         with anyio.fail_after(within):
-            return await ran([*words, "--config", str(self.config)], inherited() | environment)
+            return await ran_forked([*words, "--config", str(self.config)], inherited() | environment)
 
     # The provider
 

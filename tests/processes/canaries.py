@@ -5,7 +5,6 @@ for people are cut somewhere, and half a key is a leak, too.
 """
 
 import base64
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -48,18 +47,19 @@ def _forms(secret: str) -> frozenset[bytes]:
     return frozenset(text.encode() for text in texts)
 
 
-_PATTERNS: Final = {
-    name: re.compile(b"|".join(re.escape(form) for form in sorted(_forms(secret)))) for name, secret in PLANTED.items()
-}
+_NAMES: Final = {form: name for name, secret in PLANTED.items() for form in _forms(secret)}
 
 
 def found_in(content: bytes, *, but: tuple[str, ...] = ()) -> dict[str, str]:
-    """Which are in there, each with what stands around it; `but`: those that may be."""
-    found = {}
-    for name, pattern in _PATTERNS.items():
-        match = pattern.search(content)
-        if match is not None and name not in but:
-            found[name] = content[max(0, match.start() - 80) : match.end() + 40].decode(errors="replace")
+    """Which are in there, each with what stands around it; `but`: those that may be.
+
+    Every form is as long as the others, so one look at each place does: a pattern of so many words takes minutes.
+    """
+    found: dict[str, str] = {}
+    for at in range(len(content) - PIECE + 1):
+        name = _NAMES.get(content[at : at + PIECE])
+        if name is not None and name not in but and name not in found:
+            found[name] = content[max(0, at - 80) : at + PIECE + 40].decode(errors="replace")
     return found
 
 
