@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from controller.core.backoff import round_gap
-from tests.mutation.aimed import entries
+from tests.mutation.aimed import entries, share
 from tests.mutation.edits import Place, edits, enums_of
 from tests.mutation.mutants import ROOT, Module
 from tests.mutation.planting import NotPlanted, live_functions, plant
@@ -97,11 +97,17 @@ def test_an_equivalent_mutant_that_is_listed_exists() -> None:
     assert stale() == []
 
 
-def test_every_aimed_defect_is_there_and_each_fourth_is_caught_by_its_test() -> None:
-    command = [sys.executable, "-m", "tests.mutation", "--aimed", "--every", "4"]
+def test_every_aimed_defect_is_there_and_one_of_eight_is_caught_by_its_test() -> None:
+    command = [sys.executable, "-m", "tests.mutation", "--aimed", "--every", "8"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    said = f"{len(entries())} aimed defects, one of 4 tried, all caught\n"
+    said = f"{len(entries())} aimed defects, one of 8 tried, all caught\n"
     assert (ran.returncode, ran.stdout) == (0, said), ran.stderr[-2000:]
+
+
+@pytest.mark.parametrize("every", [1, 2, 8])
+def test_each_share_is_tried_under_another_mark_and_all_of_them_are_all(every: int) -> None:
+    shares = [share(list(range(20)), every=every, mark=1000 + mark) for mark in range(every)]
+    assert sorted(one for some in shares for one in some) == list(range(20))
 
 
 def test_what_is_nowhere_in_the_process_has_no_verdict() -> None:
