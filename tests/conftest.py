@@ -13,6 +13,11 @@ import structlog
 from _pytest.nodeid import coerce_node_id
 from hypothesis import settings
 
+from tests.support.memory import lie_in_memory
+from tests.support.rows import row_of, turn
+
+lie_in_memory()
+
 settings.register_profile("short", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile("deep", max_examples=2000, deadline=None, print_blob=True)
 settings.load_profile("short")
@@ -35,6 +40,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("process") is not None:
             group = next((row for row in ("outside", "simulation") if row in item.path.parts), "process")
             item._id = coerce_node_id(f"{item.nodeid}@{group}")
+    items.sort(key=lambda item: turn(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadgroup`: rows as they are collected."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
+
+    config.option.loadscopereorder = False
+    found = LoadGroupScheduling(config, log)
+    found._split_scope = row_of
+    return found
 
 
 @pytest.fixture(autouse=True)
