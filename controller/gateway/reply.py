@@ -13,16 +13,11 @@ from typing import Any, Final
 from controller.gateway.passage import Passage
 from controller.gateway.refusals import Refused, Voice
 from controller.http1 import Later
+from controller.http1.asked import ABORT, LEAVE, WRITE
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
-ABORT: Final = "gpuwarden.abort"
-"""In a scope's extensions: ends the connection without finishing the answer."""
-LEAVE: Final = "gpuwarden.leave"
-"""In a scope's extensions: takes what to call when the client leaves, or None."""
-WRITE: Final = "gpuwarden.write"
-"""In a scope's extensions: writes one piece of a begun answer at once; False if it has to be sent the long way."""
 BOUNDARIES: Final = (b"\n\n", b"\r\n\r\n")
 EVENT_STREAM: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),

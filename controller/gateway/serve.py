@@ -1,96 +1,24 @@
 """How does the gateway stand on real sockets?
 
-uvicorn in our loop: the composition root binds the sockets and owns the signals. The server adds one thing to a
-request's scope, a way to end its connection without finishing the answer; the last bytes are still written out, for a
-bounded time. A client that vanished without a word, as by a cut cable, is noticed by the kernel.
+On a server of our own: the composition root binds the sockets and owns the signals. What its clients are told when
+there is no request to speak of is said here. A client that vanished without a word, as by a cut cable, is noticed by
+the kernel.
 """
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any, Final, cast
+from collections.abc import Sequence
+from typing import Final
 
 import anyio
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from controller.gateway.app import App
+from controller.core.errors import Code
 from controller.gateway.config import CLIENT_LIMIT
-from controller.gateway.reply import ABORT, LEAVE, WRITE
+from controller.gateway.refusals import Refused
+from controller.http1 import server
+from controller.http1.asked import App
 
-FLUSH_LIMIT: Final = timedelta(seconds=5)
-GRACEFUL_S: Final = 2
-KEEP_ALIVE_S: Final = 75
 PROBE_AFTER_S: Final = 15
 PROBE_EVERY_S: Final = 5
-
-
-class GatewayProtocol(HttpToolsProtocol):
-    """uvicorn's own, with a way to cut, and with word of a client that leaves."""
-
-    _left: Callable[[], None] | None = None
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        scope = cast(dict[str, Any], self.scope)
-        scope["extensions"] = {ABORT: self._cut, LEAVE: self._on_leave, WRITE: self._write}
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._left is not None:
-            self._left()
-
-    def _on_leave(self, left: Callable[[], None] | None) -> None:
-        self._left = left
-
-    def _write(self, data: bytes) -> bool:
-        """A chunk of the answer that is being sent in chunks, past the messages, which were half the cost of an event.
-
-        The next request of a client that does not wait for its answer may have replaced the cycle; no answer of that
-        one has begun then.
-        """
-        cycle = self.cycle
-        if not cycle.chunked_encoding or cycle.response_complete or cycle.disconnected or self.flow.write_paused:
-            return False
-        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-        return True
-
-    def _cut(self) -> None:
-        if self.cycle is not None:
-            self.cycle.disconnected = True  # so that uvicorn neither finishes the answer nor complains
-        transport = self.transport
-        if not transport.is_closing():
-            transport.close()  # writes out what it holds, then ends without the final chunk
-            self.loop.call_later(FLUSH_LIMIT.total_seconds(), transport.abort)
-
-
-class Server(uvicorn.Server):
-    """Leaves signals to the composition root: uvicorn would raise SIGTERM again after serving."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def server(app: App) -> Server:
-    config = uvicorn.Config(
-        cast(Any, app),
-        http=GatewayProtocol,
-        ws="none",
-        loop="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=GRACEFUL_S,
-        backlog=2048,
-    )
-    return Server(config)
 
 
 def notice_the_vanished(listener: socket.socket) -> None:
@@ -111,15 +39,11 @@ def notice_the_vanished(listener: socket.socket) -> None:
 
 async def serve(app: App, sockets: Sequence[socket.socket], stopped: anyio.Event) -> None:
     """Serves until `stopped`, then ends within the graceful limit. Takes the sockets."""
-    made = server(app)
     for listener in sockets:
         notice_the_vanished(listener)
-    async with anyio.create_task_group() as group:
+    await server.serve(app, sockets, stopped, words=_words)
 
-        async def stop() -> None:
-            await stopped.wait()
-            made.should_exit = True
 
-        group.start_soon(stop)
-        await made.serve(sockets=list(sockets))
-        group.cancel_scope.cancel()
+def _words(status: int, why: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    code = Code.BAD_REQUEST if status < 500 else Code.NOT_SERVED
+    return [(b"content-type", b"application/json")], Refused(code, why, status=status).body()

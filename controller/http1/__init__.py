@@ -1,7 +1,10 @@
-"""How does one HTTP/1.1 request reach a server without a library's weight?
+"""How does HTTP/1.1 go over a socket without a library's weight?
 
-A client on httptools for the gateway's hot path and for our own API over its sockets: `wire` is what callers see and
-tests replace, `connection` one socket, `pool` the real thing. It imports nothing of ours.
+On httptools, for the gateway's hot path and for our own API over its sockets; it imports nothing of ours. As a client:
+`wire` is what callers see and tests replace, `connection` one socket, `pool` the real thing. As a server: `server`
+stands on listening sockets, `accepted` is one client's connection, `reading` what it asks, `asked` one request with
+its answer; an app sees ASGI, and what `asked` adds to it. Whoever serves imports it from there: commands that only ask
+do not load it.
 """
 
 from controller.http1.pool import Pool

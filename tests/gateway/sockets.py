@@ -1,4 +1,4 @@
-"""The gateway as it stands in production, on loopback sockets: uvicorn, uvloop's protocol, our own client upstream."""
+"""The gateway as it stands in production, on loopback sockets: our own server before it, our own client behind."""
 
 import asyncio
 import hashlib

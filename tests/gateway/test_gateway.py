@@ -9,7 +9,7 @@ import pytest
 from controller.http1 import Outgoing
 from tests.gateway.world import Answered, World, asking, in_world
 
-HEAVY = ("httpx", "sqlalchemy", "pydantic", "starlette", "typer", "prometheus_client")
+HEAVY = ("httpx", "sqlalchemy", "pydantic", "starlette", "typer", "prometheus_client", "uvicorn")
 
 
 @pytest.mark.process

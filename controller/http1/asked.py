@@ -1,0 +1,298 @@
+"""How is one request that came in handed to the app, and its answer written?
+
+The app speaks ASGI: `receive` gives the body as it comes, `send` takes the answer. A head is kept until its first
+bytes follow, so that both go out in one write; so long as nothing went out, an app that fails is still a whole 500. In
+the scope's extensions stand three calls beside: one writes a piece at once, one ends the connection without finishing
+the answer, one takes what to call when the client leaves.
+
+An answer's end is told by its length, by its last chunk, or, to HTTP/1.0, by the end of the connection.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import structlog
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Pairs = list[tuple[bytes, bytes]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Left = Callable[[], None]
+
+ABORT: Final = "gpuwarden.abort"
+"""In a scope's extensions: ends the connection without finishing the answer."""
+LEAVE: Final = "gpuwarden.leave"
+"""In a scope's extensions: takes what to call when the client leaves, or None."""
+WRITE: Final = "gpuwarden.write"
+"""In a scope's extensions: writes one piece of a begun answer at once; False if it has to be sent the long way."""
+
+JOINED_BYTES: Final = 65_536
+"""Two writes cost less than a longer copy."""
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+EMPTY: Final = frozenset({204, 304})
+PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
+LINES: Final = {code: f"HTTP/1.1 {code} {PHRASES.get(code, '')}\r\n".encode() for code in range(200, 600)}
+
+_log = structlog.get_logger(__name__)
+
+
+def answer(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
+    """A whole one, the last of its connection."""
+    lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
+    return b"%b%bcontent-length: %d\r\nconnection: close\r\n\r\n%b" % (LINES[status], lines, len(body), body)
+
+
+class Line(Protocol):
+    """The connection, as its requests see it."""
+
+    transport: asyncio.Transport
+    may_write: asyncio.Event | None
+    """Set when its client takes bytes again; None while it does."""
+
+    def taken(self) -> None:
+        """The app took what had come of the body."""
+
+    def cut(self, *, reset: bool) -> None: ...
+
+    def end(self, asked: "Asked") -> None:
+        """The app is done with it."""
+
+    def failed(self) -> tuple[Pairs, bytes]:
+        """What a client is told whose request nobody answered: headers and body of a 500."""
+        ...
+
+
+class Asked:
+    __slots__ = (
+        "_bodiless",
+        "_chunked",
+        "_empty",
+        "_expects",
+        "_head",
+        "_left",
+        "_length",
+        "_line",
+        "_old",
+        "_pieces",
+        "_scope",
+        "_told",
+        "_transport",
+        "_waiter",
+        "begun",
+        "complete",
+        "gone",
+        "held",
+        "keep",
+        "task",
+        "whole",
+    )
+
+    def __init__(self, line: Line, scope: Scope, *, keep: bool, expects: bool) -> None:
+        self._line = line
+        self._transport = line.transport
+        self._scope: Scope | None = scope
+        self.task: asyncio.Task[None] | None = None
+        self.keep = keep
+        """Another request may follow."""
+        self.whole = False
+        """Its body has come to its end."""
+        self.held = 0
+        """Bytes of its body that the app has not taken."""
+        self.begun = False
+        """Bytes of its answer were written."""
+        self.complete = False
+        """Its answer was written to its end."""
+        self.gone = False
+        """Nobody takes the answer any more."""
+        self._pieces: list[bytes] = []
+        self._told = False
+        self._expects = expects
+        self._head: bytes | None = None
+        self._empty = self._bodiless = scope["method"] == "HEAD"
+        self._old = scope["http_version"] == "1.0"
+        self._chunked = False
+        self._length: int | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._left: Left | None = None
+
+    # What the connection tells it.
+
+    async def run(self, app: App) -> None:
+        scope, self._scope = self._scope, None  # they must not know each other, or each request is garbage to be sought
+        assert scope is not None  # noqa: S101 - it is run once
+        scope["extensions"] = {ABORT: self.cut, LEAVE: self.on_leave, WRITE: self.write}
+        try:
+            await app(scope, self.receive, self.send)
+            if not self.complete and not self.gone:
+                _log.error("request_unanswered", path=scope["path"])
+                self._fail()
+        except Exception:  # whatever an app raises, its client has to hear of it, and the next request is not touched
+            _log.exception("request_failed", path=scope["path"])
+            self._fail()
+        finally:
+            if not self.complete:
+                self.cut()
+            self._line.end(self)
+
+    def take(self, piece: bytes) -> None:
+        if not self.complete:
+            self._pieces.append(piece)
+            self.held += len(piece)
+            self._wake()
+
+    def end_of_body(self) -> None:
+        self.whole = True
+        self._wake()
+
+    def leave(self) -> None:
+        """The client left, or can no longer be understood."""
+        self.gone = True
+        self._wake()
+        if self._left is not None:
+            self._left()
+
+    # The app's side.
+
+    async def receive(self) -> Message:
+        while not self.gone and not self.complete:
+            if self._pieces or (self.whole and not self._told):
+                body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+                self._told = self.whole
+                self._pieces, self.held = [], 0
+                if not self.whole:
+                    self._line.taken()
+                return {"type": "http.request", "body": body, "more_body": not self.whole}
+            if self._expects:
+                self._expects = False
+                if not self.begun and not self.whole:
+                    self._transport.write(CONTINUE)
+            await self._wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        while self._line.may_write is not None and not self.gone:
+            await self._line.may_write.wait()
+        if self.gone:
+            return
+        if message["type"] == "http.response.start":
+            self._begin(message["status"], message.get("headers", ()))
+        else:
+            self._put(message.get("body", b""), more=message.get("more_body", False))
+
+    def write(self, piece: bytes) -> bool:
+        """Once for each event of a stream."""
+        if not self.begun or self.complete or self.gone or self._line.may_write is not None or not piece:
+            return False
+        if self._chunked:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            return True
+        return False
+
+    def cut(self) -> None:
+        """Ends the connection; what was written before still goes out, for a bounded time."""
+        if not self.gone:
+            self.gone = True
+            # To HTTP/1.0 the end of a connection is the end of an answer: only a reset says that it is none.
+            self._line.cut(reset=self.begun and self._length is None and not self._chunked)
+
+    def on_leave(self, left: Left | None) -> None:
+        self._left = left
+
+    # Its answer.
+
+    def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        if self._head is not None or self.begun:
+            raise RuntimeError("an answer begins once")
+        lines = [LINES[status]]
+        for name, value in headers:
+            if name == b"content-length":
+                self._length = int(value)
+            elif name == b"connection":
+                self.keep = self.keep and value.lower() != b"close"
+                continue
+            elif name == b"transfer-encoding":
+                continue
+            lines.append(b"%b: %b\r\n" % (name, value))
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
+            raise RuntimeError("a header's value is one line")
+        self._empty = self._bodiless or status in EMPTY
+        if self._empty:
+            self._length = 0
+        self._head = head
+
+    def _put(self, body: bytes, *, more: bool) -> None:
+        if self.complete or (self._head is None and not self.begun):
+            raise RuntimeError("no answer has begun, or it has ended")
+        if self._empty:
+            body = b""
+        if self._length is not None:
+            self._count(len(body), more=more)
+        head = b""
+        if self._head is not None:
+            head, self._head = self._framed(self._head, len(body), more=more), None
+            self.begun = True
+        if self._chunked:
+            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            if not more:
+                body += b"0\r\n\r\n"
+        self._out(head, body)
+        if not more:
+            self.complete = True
+            self._pieces, self.held = [], 0
+            self._wake()
+
+    def _framed(self, head: bytes, size: int, *, more: bool) -> bytes:
+        """With how its end is told, and whether another request may follow."""
+        if self._length is None:
+            if not more:
+                self._length = size
+                head += b"content-length: %d\r\n" % size
+            elif self._old:
+                self.keep = False
+            else:
+                self._chunked = True
+                head += b"transfer-encoding: chunked\r\n"
+        if self._expects and not self.whole:  # a client that was not told to go on may, or may not, send its body
+            self.keep = False
+        return head + (b"\r\n" if self.keep else b"connection: close\r\n\r\n")
+
+    def _count(self, size: int, *, more: bool) -> None:
+        assert self._length is not None  # noqa: S101 - asked before
+        self._length -= size
+        if self._length < 0 or (self._length and not more):
+            raise RuntimeError("the answer is not as long as its head says")
+
+    def _out(self, head: bytes, body: bytes) -> None:
+        if len(body) > JOINED_BYTES:
+            self._transport.write(head)
+            self._transport.write(body)
+        elif head or body:
+            self._transport.write(head + body)
+
+    def _fail(self) -> None:
+        """The app gave no answer, or not to its end."""
+        if self.gone or self.complete:
+            return
+        if self.begun:
+            self.cut()
+            return
+        headers, body = self._line.failed()
+        self._head, self._length, self.keep = None, None, False
+        self._begin(500, headers)
+        self._put(body, more=False)
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
