@@ -16,7 +16,7 @@ The folder says what code may do. Imports point down this list, and `make check`
     gateway | api | tasks             bytes for clients | answers for operators | one pass each over the world
     supervision                       the only loop: deadlines, wake-ups, heartbeat, backoff, failure limit
     store | providers | upstreams     the only SQL | the only way to rent and stop | the model server on a machine
-    transport | http1                 the only httpx | a small HTTP/1.1 client for the hot path
+    transport | http1                 the only httpx | a small HTTP/1.1 client and server for the hot path
     settings | log | notify, children the config file | log lines | the messages to systemd, our commands as children
     core | clock | ids | emulators    rules without any effect | time | chance | stand-ins for the outside
 

@@ -294,6 +294,19 @@ async def test_at_the_end_who_rests_is_closed_at_once_and_who_is_served_is_serve
     assert (status, headers["connection"], waiting.begun) == (200, "close", 1)
 
 
+async def test_the_rest_of_a_body_is_still_taken_at_the_end() -> None:
+    async with standing(echo) as place:
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        writer.write(GET + POST + b"content-length: 6\r\n\r\nabc")
+        await reader.readuntil(b"}")
+        place.stopped.set()
+        await asyncio.sleep(0.05)
+        writer.write(b"def" + GET)
+        [(_, headers, body)] = answers(await reader.read())
+        writer.close()
+    assert (headers["connection"], b"abcdef" in body) == ("close", True)
+
+
 async def test_who_is_served_for_longer_than_the_limit_is_cut() -> None:
     waiting = Waiting()
     async with standing(waiting.app, graceful=SHORT) as place:

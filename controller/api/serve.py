@@ -1,14 +1,10 @@
 """How does an app stand on a Unix socket?
 
-Bound by us, under a umask, so that the file never exists with another mode than it should have; a file that a crash
-left is taken away, one that somebody listens on is not. uvicorn in our loop leaves signals alone and sleeps until it
-has to end; it ends within its grace, since those who wait are answered when `closing` is set.
+uvicorn in our loop leaves signals alone and sleeps until it has to end; it ends within its grace, since those who wait
+are answered when `closing` is set.
 """
 
-import errno
-import os
 import socket
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +14,9 @@ import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 
+from controller.api.binding import bind_unix
 from controller.api.board import Closing
 
-BACKLOG: Final = 128
 GRACEFUL_S: Final = 2
 KEEP_ALIVE_S: Final = 75
 """Longer than a gateway's ten seconds between two renewals, so that it keeps its connection."""
@@ -94,45 +90,6 @@ def _config(app: Any) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACEFUL_S,
     )
-
-
-def bind_unix(place: Path, *, mode: int) -> socket.socket:
-    """A listening socket at `place`, with exactly `mode`. Raises OSError."""
-    _clear_stale(place)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o777 & ~mode)
-    try:
-        listener.bind(str(place))
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except OSError as problem:
-        listener.close()
-        raise OSError(problem.errno, f"{place}: {problem.strerror or problem}") from problem
-    finally:
-        os.umask(before)
-    return listener
-
-
-def _clear_stale(place: Path) -> None:
-    """Take away what a crash left; raises OSError for anything that is in use or is no socket."""
-    try:
-        found = place.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(found.st_mode):
-        raise FileExistsError(f"{place} is there and is no socket")
-    if _listened_on(place):
-        raise OSError(errno.EADDRINUSE, f"{place}: somebody listens there already")
-    place.unlink(missing_ok=True)
-
-
-def _listened_on(place: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
-        try:
-            caller.connect(str(place))
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        return True
 
 
 def _release(place: Path, listener: socket.socket) -> None:

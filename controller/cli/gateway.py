@@ -19,8 +19,8 @@ import anyio
 import structlog
 
 from controller import log
+from controller.api.binding import bind_unix
 from controller.api.client import DaemonClient
-from controller.api.serve import bind_unix
 from controller.cli.exits import Exit
 from controller.cli.heralds import STOP_MARGIN, Herald, ToParent, ToSystemd
 from controller.cli.listening import Sockets, close_all, listeners

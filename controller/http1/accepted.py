@@ -43,7 +43,9 @@ class Door:
     def __init__(self, app: App, words: Words, limits: Limits) -> None:
         self.app = app
         self.words = words
-        self.limits = limits
+        self.keep_alive_s = limits.keep_alive.total_seconds()
+        self.patience_s = limits.patience.total_seconds()
+        self.flush_s = limits.flush.total_seconds()
         self.loop = asyncio.get_running_loop()
         self.connections: set[Accepted] = set()
         self.closing = False
@@ -63,7 +65,6 @@ class Door:
 class Accepted(asyncio.Protocol):
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._limits = door.limits
         self.transport: asyncio.Transport
         self.may_write: asyncio.Event | None = None
         self._next: deque[Asked] = deque()
@@ -90,13 +91,14 @@ class Accepted(asyncio.Protocol):
 
     def stop(self) -> None:
         """Ends it after the request that is with the app; at once if there is none."""
-        self._deaf = True
         self._next.clear()
         self._fault = None
         if self._asked is None:
+            self._deaf = True
             self.transport.close()
         else:
             self._asked.keep = False
+            self._deaf = self._reading.coming is not self._asked  # else the rest of its body is waited for
 
     def abort(self) -> None:
         self.transport.abort()
@@ -121,7 +123,7 @@ class Accepted(asyncio.Protocol):
         self._reading = Reading(self, scope, self._next)
         if self._door.closing:
             self.stop()
-        self._arm(self._limits.keep_alive)
+        self._arm(self._door.keep_alive_s)
 
     def data_received(self, data: bytes) -> None:
         reading = self._reading
@@ -191,7 +193,7 @@ class Accepted(asyncio.Protocol):
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._cut = True
         self.transport.close()  # writes out what it holds, then ends without the final chunk
-        self._arm(self._limits.flush)
+        self._arm(self._door.flush_s)
 
     # What is next.
 
@@ -206,14 +208,14 @@ class Accepted(asyncio.Protocol):
         elif self._reading.in_head:
             if not self._hurried:
                 self._hurried = True
-                self._arm(self._limits.patience)
+                self._arm(self._door.patience_s)
         elif self._discarding and self._reading.coming is None:
             self._rest()
 
     def _rest(self) -> None:
         self._hurried, self._discarding = self._reading.in_head, self._reading.coming is not None
-        limits = self._limits
-        self._arm(limits.patience if self._hurried or self._discarding else limits.keep_alive)
+        door = self._door
+        self._arm(door.patience_s if self._hurried or self._discarding else door.keep_alive_s)
         if self._paused:
             self._pace()
 
@@ -261,7 +263,7 @@ class Accepted(asyncio.Protocol):
         else:
             self._deaf = True
             self.transport.close()
-            self._arm(self._limits.keep_alive)
+            self._arm(self._door.keep_alive_s)
 
     def _linger(self) -> None:
         """A socket that is closed on a client that still writes resets it, and what it was told may be lost with that:
@@ -272,12 +274,12 @@ class Accepted(asyncio.Protocol):
         self._next.clear()
         self._pace()
         self.transport.write_eof()
-        self._arm(self._limits.patience)
+        self._arm(self._door.patience_s)
 
     # Limits. One timer that looks when it fires, as a connection of our own has it.
 
-    def _arm(self, limit: timedelta) -> None:
-        self._deadline = self._door.loop.time() + limit.total_seconds()
+    def _arm(self, limit_s: float) -> None:
+        self._deadline = self._door.loop.time() + limit_s
         if self._timer is not None:
             if self._timer.when() <= self._deadline:
                 return
@@ -301,7 +303,7 @@ class Accepted(asyncio.Protocol):
         unsent = self.transport.get_write_buffer_size()
         if not self._cut and unsent and unsent != self._unsent:
             self._unsent = unsent
-            self._arm(self._limits.keep_alive)
+            self._arm(self._door.keep_alive_s)
         else:
             self.transport.abort()
 

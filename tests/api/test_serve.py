@@ -14,8 +14,8 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from controller.api.app import gateways_app, serve_unix
+from controller.api.binding import bind_unix
 from controller.api.client import DaemonClient
-from controller.api.serve import bind_unix
 from tests.api.world import World
 
 
