@@ -34,7 +34,7 @@ from controller.gateway.listing import listed, one
 from controller.gateway.openapi import document
 from controller.gateway.passage import Passage
 from controller.gateway.placement import Placement
-from controller.gateway.proof import Proofs
+from controller.gateway.proof import Callers, Proofs
 from controller.gateway.proxy import Proxy
 from controller.gateway.refusals import Refused, Voice, not_served, unknown_model
 from controller.gateway.reply import CutOff, Reply, Send
@@ -69,7 +69,6 @@ class Gateway:
         self.name = name
         self._config = config
         self._daemon = daemon
-        self._now = asyncio.get_running_loop().time
         self._group: TaskGroup | None = None
         self._early: list[Job] = []
         self._live: set[Exchange] = set()
@@ -81,7 +80,7 @@ class Gateway:
         self._closing = Closing(self.tally, self._access_log)
         self._requests = 0
         self._allowances = Allowances(self.tally)
-        self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=self._now)
+        self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=_now)
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
         self.spending = Spending(
@@ -97,7 +96,7 @@ class Gateway:
             leases=self.leases,
             table=self.table,
             report=reports.tell,
-            on_proven=lambda alias: self.rooms.ring({alias}),
+            callers=Callers(waiting=self._waited_for, ring=self._proven),
             start=self._start,
         )
         self._doubts = Doubts(proofs=self.proofs, table=self.table, report=reports.tell, start=self._start)
@@ -181,6 +180,12 @@ class Gateway:
         self._doubts.look(aliases)
         self.rooms.ring(aliases)
 
+    def _waited_for(self, alias: str) -> bool:
+        return self.rooms.occupied(alias)
+
+    def _proven(self, alias: str) -> None:
+        self.rooms.ring({alias})
+
     def _failed(self, key: Key, kind: str, detail: str) -> None:
         """A model server failed a request."""
         views = self.table.views.values()
@@ -220,7 +225,7 @@ class Gateway:
             raise RuntimeError(f"not served: {scope['type']}")
         self._requests += 1
         shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
-        passage = Passage(f"{self.name}-{self._requests:x}", self._now())
+        passage = Passage(f"{self.name}-{self._requests:x}", _now())
         reply = Reply(send, scope, passage, voice_for(shape, scope["headers"]))
         try:
             if shape is None:
@@ -235,7 +240,7 @@ class Gateway:
             reply.cut()
         finally:
             if shape is not None or reply.passage.outcome:
-                self._closing.end(reply, self._now())
+                self._closing.end(reply, _now())
 
     async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
         passage = reply.passage
@@ -252,7 +257,7 @@ class Gateway:
         try:
             await self._exchange(headers, receive, reply, shape)
         finally:
-            self.spending.ended(passage, self._now())
+            self.spending.ended(passage, _now())
             self._allowances.give_back(standing)
 
     async def _exchange(self, headers: dict[bytes, bytes], receive: Receive, reply: Reply, shape: Shape) -> None:
@@ -322,6 +327,11 @@ class Gateway:
             usd_today=self.spending.known(),
         )
         return exposition(self.tally, moment)
+
+
+def _now() -> float:
+    """On the loop's clock. A gateway may be built before its loop runs."""
+    return asyncio.get_running_loop().time()
 
 
 def build(

@@ -41,7 +41,10 @@ class Desk:
         self.proxy = proxy
         self.table = table
         self.spending = spending
-        self.now = asyncio.get_running_loop().time
+
+    def now(self) -> float:
+        """On the loop's clock. The desk may stand before its loop runs."""
+        return asyncio.get_running_loop().time()
 
 
 class Exchange:
@@ -122,7 +125,7 @@ class Exchange:
     async def _place(self, avoid: frozenset[Key]) -> Place:
         alias, inference = self.demand.alias, self.demand.shape.inference
         if inference:
-            place = await self._desk.placement.find(alias, demand=self.demand, avoid=avoid)
+            place = await self._desk.placement.find(self.demand, avoid=avoid)
         else:
             place = self._desk.placement.aside(alias, avoid=avoid)
         if place is not None:
@@ -134,7 +137,7 @@ class Exchange:
         passage = self.reply.passage
         passage.asked_at = anyio.current_time()
         self._desk.spending.waits(passage, alias, passage.asked_at)
-        return await self._desk.rooms.place(alias, self.demand.patience)
+        return await self._desk.rooms.place(self.demand)
 
     def _not_running(self) -> Refused:
         refused = not_running(self.demand.alias, self._desk.table.views.get(self.demand.alias))

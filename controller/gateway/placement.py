@@ -39,11 +39,9 @@ class Placement:
             if not self._proofs.stands(route):
                 self._proofs.begin(view, route)
 
-    async def find(
-        self, alias: str, *, demand: Demand | None = None, avoid: frozenset[Key] = frozenset()
-    ) -> Place | None:
+    async def find(self, demand: Demand, *, avoid: frozenset[Key] = frozenset()) -> Place | None:
         """None if no deployment can take it now. Begins the proofs that are missing."""
-        view = self._table.views.get(alias)
+        view = self._table.views.get(demand.alias)
         if view is None:
             return None
         self.prove(view)
@@ -67,12 +65,12 @@ class Placement:
         best = min(routes, key=lambda route: (route.key in self._trust.failed, not self._proofs.stands(route)))
         return Place(view, best, NoUse())
 
-    def _in_order(self, routes: Sequence[Route], demand: Demand | None) -> list[Route]:
+    def _in_order(self, routes: Sequence[Route], demand: Demand) -> list[Route]:
         by_key = {route.key: route for route in routes}
         order = in_order(
             list(by_key),
             open_requests={key: self._leases.open(key) for key in by_key},
             failed=self._trust.failed,
-            begins=None if demand is None else beginning(demand.shape, demand.document.members),
+            begins=beginning(demand.shape, demand.document.members),
         )
         return [by_key[key] for key in order]

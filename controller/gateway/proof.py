@@ -3,7 +3,8 @@
 Only after one request of ours was answered with a token, under the model's own key and name, within the limit (B43).
 One proof serves all who wait for it, and the daemon is told. A server that refuses, is not up or does not speak JSON
 yet is asked again; a refused key and a wrong name are told to the daemon, which decides, and asked again slowly in
-case the operator mends them. The proof holds a stream lease like any request.
+case the operator mends them. While somebody waits for the model an attempt holds a stream lease like any request. Else
+it is no use of the machine: one that never proves itself would be kept for ever by our asking.
 """
 
 import json
@@ -43,6 +44,14 @@ class Verdict:
     """It took the request, and nothing came of it in time."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callers:
+    """Those who wait for a model, by its alias."""
+
+    waiting: Callable[[str], bool]
+    ring: Callable[[str], None]
+
+
 def judge(status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes, shape: Shape) -> Verdict:
     """What one answer to the proof's request means."""
     if pages.from_proxy(status, headers) or pages.robot_refused(status, body):
@@ -70,14 +79,14 @@ class Proofs:
         leases: StreamLeases,
         table: RouteTable,
         report: Report,
-        on_proven: Callable[[str], None],
+        callers: Callers,
         start: Start,
     ) -> None:
         self._upstream = upstream
         self._leases = leases
         self._table = table
         self._report = report
-        self._on_proven = on_proven
+        self._callers = callers
         self._start = start
         self._proven: set[tuple[Key, str]] = set()
         """With the endpoint: what was moved is another machine."""
@@ -96,7 +105,7 @@ class Proofs:
 
         async def prove() -> None:
             try:
-                await self._prove(view, route)
+                await self._prove(view.alias, route.key)
             finally:
                 self._running.discard(route.key)
 
@@ -106,35 +115,41 @@ class Proofs:
         """Drops what no view names any more."""
         self._proven &= {(route.key, route.endpoint) for view in self._table.views.values() for route in view.routes}
 
-    async def _prove(self, view: View, route: Route) -> None:
-        use = await self._leases.hold(route.key)
-        if use is None:
-            return
-        try:
-            await self._until_proven(view, route.key)
-        finally:
-            use.release()
-
-    async def _until_proven(self, view: View, key: Key) -> None:
+    async def _prove(self, alias: str, key: Key) -> None:
         """The deployment may be moved meanwhile: each attempt goes to where it is now."""
         pause = PAUSE_LEAST
-        while (route := self._listed(view.alias, key)) is not None:
-            verdict = await self.attempt(view, route)
+        while (found := self._listed(alias, key)) is not None:
+            route, verdict = found[1], await self._try(*found)
+            if verdict is None:
+                return
             if verdict.kind is not None:
                 self._report(route.key, verdict.kind, verdict.detail)
             if verdict.kind == "key-refused":
-                self._upstream.forget_key(view.alias)
+                self._upstream.forget_key(alias)
             if verdict.kind == "proved":
                 self._proven.add((route.key, route.endpoint))
-                self._on_proven(view.alias)
+                self._callers.ring(alias)
                 return
             log.info("proof_failed", deployment=route.deployment, detail=verdict.detail)
             await anyio.sleep((pause if verdict.kind is None else PAUSE_AFTER_VERDICT).total_seconds())
             pause = min(pause * 2, PAUSE_MOST)
 
-    def _listed(self, alias: str, key: Key) -> Route | None:
+    def _listed(self, alias: str, key: Key) -> tuple[View, Route] | None:
         view = self._table.views.get(alias)
-        return None if view is None else next((route for route in view.routes if route.key == key), None)
+        route = None if view is None else next((route for route in view.routes if route.key == key), None)
+        return None if view is None or route is None else (view, route)
+
+    async def _try(self, view: View, route: Route) -> Verdict | None:
+        """None if the daemon wants no use of it any more."""
+        if not self._callers.waiting(view.alias):
+            return await self.question(view, route)
+        use = await self._leases.hold(route.key)
+        if use is None:
+            return None
+        try:
+            return await self.attempt(view, route)
+        finally:
+            use.release()
 
     async def question(self, view: View, route: Route) -> Verdict:
         """One attempt that is no use of the machine, and holds no stream lease."""

@@ -11,6 +11,7 @@ from typing import Final, assert_never
 
 import anyio
 
+from controller.gateway.admission import Demand
 from controller.gateway.config import GatewayConfig, Start
 from controller.gateway.contact import Contact
 from controller.gateway.patience import Scene, Waiter, WaitOn, back_within, decide, queue_full
@@ -75,6 +76,10 @@ class WaitingRooms:
         room = self._rooms.get(alias)
         return 0 if room is None else room.queued
 
+    def occupied(self, alias: str) -> bool:
+        """Does anybody wait for it, with a place in the queue or to be told?"""
+        return alias in self._rooms
+
     def ring(self, aliases: set[str]) -> None:
         for alias in aliases & self._rooms.keys():
             self._rooms[alias].ring()
@@ -83,8 +88,9 @@ class WaitingRooms:
         for room in self._rooms.values():
             room.ring()
 
-    async def place(self, alias: str, patience: timedelta | None) -> Place:
-        """Raises `Refused`. `patience` None means the model's own; zero means: tell me at once."""
+    async def place(self, demand: Demand) -> Place:
+        """Raises `Refused`. A patience of None means the model's own; of zero: tell me at once."""
+        alias, patience = demand.alias, demand.patience
         view = self._table.views.get(alias) or View(alias=alias)
         patience = view.wait if patience is None else patience
         told = not patience
@@ -102,9 +108,9 @@ class WaitingRooms:
             version=self._table.version or 0,
             told=told,
         )
-        return await self._in_room(waiter)
+        return await self._in_room(waiter, demand)
 
-    async def _in_room(self, waiter: Waiter) -> Place:
+    async def _in_room(self, waiter: Waiter, demand: Demand) -> Place:
         room = self._rooms.get(waiter.alias)
         if room is None:
             room = self._rooms[waiter.alias] = Room()
@@ -115,7 +121,7 @@ class WaitingRooms:
         room.queued += not waiter.told
         place: Place | None = None
         try:
-            place = await self._wait(waiter, room)
+            place = await self._wait(waiter, room, demand)
             return place
         except Refused as refused:
             room.tell(refused)
@@ -128,10 +134,10 @@ class WaitingRooms:
                 del self._rooms[waiter.alias]
                 room.empty.set()
 
-    async def _wait(self, waiter: Waiter, room: Room) -> Place:
+    async def _wait(self, waiter: Waiter, room: Room, demand: Demand) -> Place:
         while True:
             bell = room.bell
-            place = await self._placement.find(waiter.alias)
+            place = await self._placement.find(demand)
             if place is not None:
                 return place
             now = anyio.current_time()

@@ -174,3 +174,23 @@ def test_what_nobody_asked_this_gateway_for_is_not_proven() -> None:
         return world.server.proofs
 
     assert in_world(scene) == 0
+
+
+def test_what_never_proves_itself_is_in_use_only_while_somebody_waits_for_it() -> None:
+    """It was in use for ever after its first caller: the daemon was told of an open request, and never saw it idle."""
+
+    async def scene(world: World) -> tuple[list[int], int, bool]:
+        world.server.status = 500
+        await world.ready(proven=False)
+        waits = world.start(asking())
+        open_while_waiting = []
+        for _ in range(6):
+            await anyio.sleep(10)
+            open_while_waiting.append(len(world.daemon.listed))
+        waits.close()
+        await anyio.sleep(21)
+        proofs, listed = world.server.proofs, len(world.daemon.listed)
+        await anyio.sleep(3600)
+        return open_while_waiting, listed + len(world.daemon.listed), world.server.proofs > proofs
+
+    assert in_world(scene) == ([1] * 6, 0, True)

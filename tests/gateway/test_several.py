@@ -147,3 +147,22 @@ def test_load_that_comes_at_once_is_spread_by_what_each_has_to_do() -> None:
         return [len(world.server.bodies), len(other.bodies)]
 
     assert min(in_world(scene)) >= 15
+
+
+def test_a_conversation_that_waited_for_a_cold_model_goes_to_its_own_machine() -> None:
+    async def scene(world: World) -> set[tuple[int, int]]:
+        other = both(world)
+        found = set()
+        for _ in range(4):
+            await world.changed(phase="off", routes=[])
+            asked = [world.start(asking(messages=[{"role": "user", "content": "once"}])) for _ in range(2)]
+            await anyio.sleep(5)
+            before = len(world.server.bodies), len(other.bodies)
+            await world.changed(phase="ready", routes=routes())
+            for answer in asked:
+                await answer.begun()
+            found.add((len(world.server.bodies) - before[0], len(other.bodies) - before[1]))
+            await anyio.sleep(30)
+        return found
+
+    assert in_world(scene) in ({(2, 0)}, {(0, 2)})

@@ -1,15 +1,20 @@
 """Who uses a machine, and since when does nobody, in truth?
 
-Kept beside each pod of the emulator: the requests that its model server has open, and when the last one began or ended.
+Kept beside each pod of the emulator: the requests that its model server has open, and when the last client's one ended.
 """
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from controller.emulators.runpod.open_requests import OpenRequests, Work
 from controller.emulators.runpod.pods import Pod
 from tests.simulation.kernel import Kernel
 from tests.simulation.machine import Machine
+
+
+ONE_WORD: Final = 1
+"""What a gateway asks for that wants to know whether a machine answers. It is no client's, and no use by itself."""
 
 
 class Use(OpenRequests):
@@ -23,13 +28,13 @@ class Use(OpenRequests):
 
     @contextlib.contextmanager
     def one(self, *, seconds_left: float | None = None) -> Iterator[Work]:
-        self.last = self._kernel.time
         self.count += 1
         with super().one(seconds_left=seconds_left) as work:
             try:
                 yield work
             finally:
-                self.last = self._kernel.time
+                if work.most != ONE_WORD:
+                    self.last = self._kernel.time
 
 
 def watch(pod: Pod, kernel: Kernel) -> None:
