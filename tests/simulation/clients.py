@@ -103,7 +103,7 @@ class Clients:
     async def _ask(self, alias: str, way: str, machine: Machine, draw: random.Random) -> str:
         limit = spread(draw, 0.02, 120) if way == "abort" else 12 * 3600 if way == "long" else PATIENCE_S
         streams = way in {"stream", "long"} or (way == "abort" and draw.random() < 0.7)
-        words = draw.randint(30, 120) if way == "long" else draw.randint(1, 20)
+        words = draw.randint(30, 120) if way == "long" else draw.randint(2, 20)
         body = {"model": alias, "messages": [{"role": "user", "content": "hello"}], "max_tokens": words}
         if way == "long":
             self._slow_down(alias)

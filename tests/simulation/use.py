@@ -12,7 +12,6 @@ from controller.emulators.runpod.pods import Pod
 from tests.simulation.kernel import Kernel
 from tests.simulation.machine import Machine
 
-
 ONE_WORD: Final = 1
 """What a gateway asks for that wants to know whether a machine answers. It is no client's, and no use by itself."""
 
