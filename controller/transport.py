@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import TracebackType
 from typing import Final, Self
 
@@ -110,8 +110,7 @@ class Http:
         self._headers = headers
         self._extensions = {"timeout": self._limits.phases().as_dict()}
         if transport is None:
-            trusted = httpx.create_ssl_context(trust_env=False)
-            self._pooled, self._single = _sockets(trusted, kept=CONNECTIONS_MAX), _sockets(trusted, kept=0)
+            self._pooled, self._single = _sockets(kept=CONNECTIONS_MAX), _sockets(kept=0)
         else:
             self._pooled = self._single = transport
 
@@ -274,13 +273,20 @@ def _parsed(url: str) -> httpx.URL:
     return httpx.URL(url)
 
 
-def _sockets(trusted: ssl.SSLContext, *, kept: int) -> AsyncTransport:
+@cache
+def trusted() -> ssl.SSLContext:
+    """By whose word a party is believed. Read once, as the certificates come with a package: each reading takes
+    a thirtieth of a second, and a daemon speaks to half a dozen."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _sockets(*, kept: int) -> AsyncTransport:
     limits = httpx.Limits(
         max_connections=CONNECTIONS_MAX,
         max_keepalive_connections=kept,
         keepalive_expiry=KEEPALIVE_LIMIT.total_seconds(),
     )
-    return httpx.AsyncHTTPTransport(verify=trusted, trust_env=False, limits=limits)
+    return httpx.AsyncHTTPTransport(verify=trusted(), trust_env=False, limits=limits)
 
 
 HIDDEN: Final = "[hidden]"
