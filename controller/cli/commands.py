@@ -5,6 +5,7 @@ words on stderr and a code here.
 """
 
 import sys
+from functools import cache
 
 import typer
 
@@ -14,6 +15,8 @@ from controller.cli.groups import app
 
 DECLARED = (everyday, running, key_commands)
 """Imported for what they hang into the tree, in this order."""
+tree = cache(typer.main.get_command)
+"""Of all that is declared. One process runs one command, but for tests, which run hundreds."""
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:
@@ -21,7 +24,7 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     from controller.settings.problems import ConfigProblems
 
     try:
-        result = typer.main.get_command(app).main(args=arguments, prog_name="gpuwarden", standalone_mode=False)
+        result = tree(app).main(args=arguments, prog_name="gpuwarden", standalone_mode=False)
         return int(result) if isinstance(result, int) else Exit.OK
     except Failure as failure:
         return _ended(failure.words, failure.code)

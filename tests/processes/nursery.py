@@ -180,9 +180,16 @@ def tether(parent: int) -> None:
 
 
 def import_all() -> None:
+    """And make what every command makes alike."""
+    from controller.cli.commands import tree
+    from controller.cli.groups import app
+    from controller.transport import trusted
+
     for found in pkgutil.walk_packages(controller.__path__, "controller."):
         if not found.name.startswith(LEFT_OUT):
             importlib.import_module(found.name)
+    trusted()
+    tree(app)
     gc.collect()
     gc.freeze()  # what is never looked at by the collector stays shared
 
