@@ -61,12 +61,14 @@ class CrashLoopDetector:
             return
 
         def loops(book: Book) -> bool:
+            if starts.restarts == known.restarts:
+                return False  # a first start is no death, whatever came before
             deaths = (*book.earlier_deaths(record), *starts.restarts)
             return crash_loop.looping(deaths, limit=model.crash_restart_limit, window=window, now=now)
 
         def write(tx: Tx) -> None:
             tx.put_starts(record.id, starts)
-            if starts.restarts != known.restarts and loops(tx.book):
+            if loops(tx.book):
                 deployments.require_stop(tx, tx.current(record), StopReason.CRASH_LOOP)
 
         try:

@@ -15,8 +15,10 @@ from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime, Scrape
 from controller.core.view import Probed
 from controller.store import deployments, holds
+from controller.store.errors import StoreUnwritable
 from controller.store.transaction import Tx
 from controller.tasks.crash_loop_detector import CrashLoopDetector
+from tests.support.stores import unwritable
 from tests.tasks.world import Bench, on_bench
 
 
@@ -42,6 +44,45 @@ async def test_so_many_restarts_are_a_loop_and_one_fewer_is_not(bench: Bench, re
         await bench.move(60)
     assert bench.record().phase is phase
     assert bench.record().reason is (StopReason.CRASH_LOOP if phase is Phase.STOP_REQUIRED else None)
+
+
+@on_bench
+async def test_a_loop_is_owed_its_stop_where_nothing_can_be_written_too(bench: Bench) -> None:
+    await bench.start()
+    task = detector(bench)
+    for _ in range(2):
+        await restarted(bench, task)
+        await bench.move(60)
+    with unwritable(bench.folder):
+        await restarted(bench, task)
+        assert (bench.record().reason, bench.duty().due) == (StopReason.CRASH_LOOP, True)
+
+
+@on_bench
+async def test_one_restart_that_cannot_be_written_is_no_loop(bench: Bench) -> None:
+    await bench.start()
+    task = detector(bench)
+    await restarted(bench, task)
+    await bench.move(60)
+    with unwritable(bench.folder), pytest.raises(StoreUnwritable):
+        await restarted(bench, task)
+    assert bench.record().phase is Phase.REQUESTED
+
+
+@on_bench
+async def test_a_first_start_that_cannot_be_written_is_no_death_whatever_came_before(bench: Bench) -> None:
+    """So many deaths of an earlier machine are a loop by the limit that the config has since."""
+    bench.model = replace(bench.model, crash_restart_limit=3)
+    first = await bench.start()
+    for _ in range(3):
+        await restarted_one(bench, detector(bench), first)
+        await bench.move(60)
+    await bench.require_stop(first)
+    bench.model = replace(bench.model, crash_restart_limit=2)
+    second = await bench.start("qwen-2", slot=1)
+    with unwritable(bench.folder), pytest.raises(StoreUnwritable):
+        await restarted_one(bench, detector(bench), second)
+    assert bench.record("qwen-2").phase is Phase.REQUESTED
 
 
 @on_bench
