@@ -37,7 +37,7 @@ class HangDetector:
         self._stream_leases = stream_leases
         self._doubts = doubts
         self._policy = policy
-        self._still: dict[DeploymentId, hang.Still] = {}
+        self._still: dict[DeploymentId, hang.Still | None] = {}
         self._followed: dict[DeploymentId, datetime] = {}
 
     async def run_pass(self) -> datetime | None:
@@ -54,9 +54,8 @@ class HangDetector:
             return
         if self._followed.get(record.id) != probed.at:
             self._followed[record.id] = probed.at
-            self._follow(
-                record.id, hang.follow(self._still.get(record.id), probed.runtime, open_requests=self._open(record))
-            )
+            known = self._still.get(record.id)
+            self._still[record.id] = hang.follow(known, probed.runtime, open_requests=self._open(record))
         still, asked = self._still.get(record.id), self._doubts.answer(record.id)
         match hang.decide(still, asked, hung_after=self._policy.hung_after):
             case hang.Hung():
@@ -71,12 +70,6 @@ class HangDetector:
 
     def _open(self, record: Record) -> int:
         return self._stream_leases.open_requests(record.id, now=self._store.now)
-
-    def _follow(self, deployment: DeploymentId, still: hang.Still | None) -> None:
-        if still is None:
-            self._still.pop(deployment, None)
-        else:
-            self._still[deployment] = still
 
     async def _stop(self, record: Record) -> None:
         try:

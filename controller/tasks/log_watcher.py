@@ -86,8 +86,6 @@ def _with(starts: Starts, logged: Logged) -> Starts:
 def _keep(tx: Tx, record: Record, logged: Logged) -> None:
     before = tx.book.starts.get(record.id, Starts())
     after = _with(before, logged)
-    if after == before:
-        return
     tx.put_starts(record.id, after)
     if after.topology is not None and after.topology != before.topology:
         tx.line("qualification.finding", **of_record(record), detail=_finding(after.topology))

@@ -126,6 +126,20 @@ async def test_after_our_own_restart_gateways_are_heard_first(bench: Bench) -> N
 
 
 @on_bench
+async def test_after_a_pause_gateways_are_heard_first(bench: Bench) -> None:
+    await bench.start()
+    task = watcher(bench)
+    bench.store.clock.beat(timedelta(seconds=60))
+    await bench.move(AFTER_S)
+    await task.run_pass()
+    assert bench.record().phase is Phase.REQUESTED
+    bench.store.clock.beat(timedelta(seconds=AFTER_S))
+    await bench.move(AFTER_S)
+    await task.run_pass()
+    assert bench.record().phase is Phase.STOP_REQUIRED
+
+
+@on_bench
 async def test_what_its_schedule_keeps_warm_is_not_given_up(bench: Bench) -> None:
     always = Window(days=frozenset(range(7)), begin_minute=0, end_minute=1440)
     bench.model = replace(bench.model, schedule=Schedule(warm=(always,)))
@@ -178,6 +192,17 @@ async def test_a_caller_between_decision_and_write_wins(bench: Bench) -> None:
         return await write(work)  # type: ignore[arg-type]
 
     bench.store.write = late  # type: ignore[method-assign, assignment]
+    await task.run_pass()
+    assert bench.record().phase is Phase.REQUESTED
+
+
+@on_bench
+async def test_a_caller_who_comes_while_the_store_refuses_the_stop_keeps_it(bench: Bench) -> None:
+    await bench.start()
+    waits = Waits()
+    task = watcher(bench, waits)
+    await bench.move(AFTER_S)
+    bench.lock_store(meanwhile=lambda: waits.tell("g-1", "qwen", waiting=1, returning=NONE, now=bench.clock.now()))
     await task.run_pass()
     assert bench.record().phase is Phase.REQUESTED
 

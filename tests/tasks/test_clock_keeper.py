@@ -66,6 +66,12 @@ async def test_a_beat_that_stayed_away_is_a_pause(bench: Bench, held: bool, sile
 
 
 @on_bench
+async def test_while_all_is_well_a_locked_store_is_not_asked(bench: Bench) -> None:
+    bench.lock_store()
+    await ClockKeeper(store=bench.store).run_pass()
+
+
+@on_bench
 async def test_nothing_is_written_while_all_is_well(bench: Bench) -> None:
     keeper, before = ClockKeeper(store=bench.store), bench.store.book
     assert await keeper.run_pass() == bench.clock.now() + timedelta(seconds=60)

@@ -116,6 +116,26 @@ async def test_requests_that_only_gateways_know_of_count_as_open(bench: Bench) -
 
 
 @on_bench
+async def test_what_was_not_probed_yet_says_nothing(bench: Bench) -> None:
+    found = await watch(bench)
+    await found.task.run_pass()
+    assert (bench.record().phase, found.doubted) == (Phase.ACTIVE, False)
+
+
+@on_bench
+async def test_a_request_that_begins_between_two_looks_stands_still_from_the_second_on(bench: Bench) -> None:
+    found = await watch(bench)
+    await found.scrape(replace(HELD, running=0.0))
+    bench.use(found.record)
+    await found.task.run_pass()
+    for _ in range(5):
+        await found.scrape()
+    assert not found.doubted
+    await found.scrape()
+    assert found.doubted
+
+
+@on_bench
 async def test_a_machine_that_is_gone_is_doubted_no_more(bench: Bench) -> None:
     found = await in_doubt(bench)
     await bench.require_stop(found.record)

@@ -16,6 +16,7 @@ from controller.store import deployments, holds
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.tasks.idle_reaper import IdleReaper
+from tests.support.stores import unwritable
 from tests.tasks.world import Bench, on_bench
 
 IDLE_S = 1800
@@ -39,6 +40,27 @@ async def test_what_never_served_is_idle_so_long_after_it_was_ready(bench: Bench
     await bench.move(after_s)
     await task.run_pass()
     assert bench.record().phase is phase
+
+
+@on_bench
+async def test_what_is_idle_is_owed_its_stop_where_nothing_can_be_written_too(bench: Bench) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(IDLE_S)
+    with unwritable(bench.folder):
+        await task.run_pass()
+        assert (bench.record().reason, bench.duty(record).due) == (StopReason.IDLE, True)
+        assert bench.record().drain_until == bench.clock.now() + bench.model.drain_limit
+
+
+@on_bench
+async def test_a_request_that_comes_while_the_store_refuses_an_idle_stop_keeps_the_machine(bench: Bench) -> None:
+    record = await bench.serve()
+    task = reaper(bench)
+    await bench.move(IDLE_S)
+    bench.lock_store(meanwhile=lambda: bench.use(record))
+    await task.run_pass()
+    assert bench.record().phase is Phase.ACTIVE
 
 
 @pytest.mark.parametrize(("after_s", "phase"), [(IDLE_S - 0.001, Phase.ACTIVE), (IDLE_S, Phase.STOP_REQUIRED)])

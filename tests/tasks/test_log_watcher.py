@@ -9,8 +9,10 @@ from controller.core.lifecycle import Phase
 from controller.core.machine_log import LogLine
 from controller.core.topology import Topology
 from controller.store import deployments
+from controller.store.errors import StoreUnwritable
 from controller.tasks.log_watcher import LogWatcher
 from controller.tasks.observer import Observer, Rules, Watched
+from tests.support.stores import unwritable
 from tests.tasks.observing import key_of
 from tests.tasks.world import Bench, on_bench
 
@@ -72,6 +74,26 @@ async def test_silence_after_nccl_is_stopped_and_a_failed_start(bench: Bench) ->
     await watched_for(bench, 780)
     assert bench.record().reason is StopReason.NCCL_STALL
     assert bench.store.book.memory("qwen").failures == 1
+
+
+@on_bench
+async def test_a_stall_is_owed_its_stop_where_nothing_can_be_written_too(bench: Bench) -> None:
+    await starting(bench, "NCCL INFO Init COMPLETE")
+    await watched_for(bench, 600)
+    with unwritable(bench.folder):
+        await watched_for(bench, 180)
+        assert bench.record().reason is StopReason.NCCL_STALL
+    assert bench.duty().due
+
+
+@on_bench
+async def test_what_it_died_of_alone_stops_nothing_that_cannot_be_written(bench: Bench) -> None:
+    await starting(bench, DIED, cards=1)
+    with unwritable(bench.folder), pytest.raises(StoreUnwritable):
+        await watched_for(bench, 90)
+    assert bench.record().phase is Phase.REQUESTED
+    await watched_for(bench, 90)
+    assert bench.store.book.starts[bench.record().id].cause == "out-of-memory"
 
 
 @on_bench

@@ -100,6 +100,15 @@ async def test_nothing_named_like_ours_that_shows_tags_is_told_until_one_does(be
     assert bench.alarms("tags-hidden") == []
 
 
+@pytest.mark.parametrize(("machines", "words"), [(1, "the one machine named"), (2, "of 2 named")])
+@on_bench
+async def test_how_many_show_no_tags_is_told(bench: Bench, machines: int, words: str) -> None:
+    for number in range(machines):
+        bench.stray(f"x{number}", tags=Tags(request=RequestId(f"r{number}")))
+    await looked(bench, lookout(bench))
+    assert bench.store.book.alarms["tags-hidden", "main"].detail.startswith(words)
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -157,6 +166,26 @@ async def test_another_type_that_the_catalog_lacks_is_told_in_place_of_the_forme
     await listed(bench, task, qwen=(SLIP,))
     await listed(bench, task, qwen=(replace(SLIP, named="L41"),))
     assert '"L41"' in bench.store.book.alarms["gpu-unknown", "qwen"].detail
+
+
+@on_bench
+async def test_another_alarm_about_the_same_model_is_not_taken_for_this_one(bench: Bench) -> None:
+    task = lookout(bench)
+    await listed(bench, task, qwen=(SLIP,))
+    await bench.store.write(lambda tx: tx.raise_alarm("model-blocked", subject="qwen", detail="looked into"))
+    await listed(bench, task, qwen=(SLIP,))
+    assert await bench.events("alarm.cleared") == []
+
+
+@on_bench
+async def test_while_there_is_nothing_new_to_tell_a_locked_store_is_not_asked(bench: Bench) -> None:
+    bench.stray(tags=Tags(request=RequestId("r0")))
+    task = lookout(bench)
+    await looked(bench, task)
+    await listed(bench, task, qwen=(SLIP,))
+    assert (bench.alarms("tags-hidden"), bench.alarms("gpu-unknown")) == (["main"], ["qwen"])
+    bench.lock_store()
+    await task.run_pass()
 
 
 @on_bench

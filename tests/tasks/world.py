@@ -262,10 +262,11 @@ class Bench:
         """From now on no transaction that changes anything can be committed; reading goes on."""
         self._sql("CREATE TRIGGER full BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'scripted: disk full'); END")
 
-    def lock_store(self) -> None:
-        """From now on no transaction can begin, so that none can refuse anything either."""
+    def lock_store(self, *, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """From now on no transaction can begin, so that none can refuse anything; `meanwhile`: while one waits."""
 
         async def locked(*_: object, **__: object) -> None:
+            meanwhile()
             raise StoreUnwritable("scripted: database is locked")
 
         vars(self.store)["write"] = locked
