@@ -88,7 +88,7 @@ async def standing(
 async def said(port: int, *parts: bytes, limit_s: float = 5) -> bytes:
     """All that is answered to these bytes until the connection ends, or falls silent for so long."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    received = b""
+    received = bytearray()
     try:
         for part in parts:
             writer.write(part)
@@ -100,7 +100,7 @@ async def said(port: int, *parts: bytes, limit_s: float = 5) -> bytes:
         received += b"(reset)"
     finally:
         writer.close()
-    return received
+    return bytes(received)
 
 
 def answers(raw: bytes) -> list[tuple[int, dict[str, str], bytes]]:
