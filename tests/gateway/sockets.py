@@ -81,6 +81,19 @@ def go_cold(gateway: Served, upstream_port: int, *, start_s: float = 0.5) -> Non
     gateway.daemon.on_start = begin
 
 
+def fail_to_start(gateway: Served, reason: str, *, after_s: float = 0.3) -> None:
+    """The model runs nowhere, and each start of it fails after a while."""
+    loop = asyncio.get_running_loop()
+    starting = {"deployment": "d2", "phase": "loading", "eta_seconds": 1.0, "usd_so_far": "0.01"}
+
+    def begin(alias: str) -> None:
+        gateway.daemon.change(alias, phase="starting", starting=starting)
+        loop.call_later(after_s, gateway.daemon.fail, alias, reason)
+
+    gateway.daemon.change("m1", phase="off", routes=[])
+    gateway.daemon.on_start = begin
+
+
 async def _until_listening(port: int) -> None:
     for _ in range(200):
         try:
