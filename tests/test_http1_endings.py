@@ -98,6 +98,16 @@ def test_a_connection_that_says_nothing_more_ends(segments: list[bytes], ends_at
     assert raw.count(b"HTTP/1.1 408 ") == (ends_at == 30)
 
 
+def test_the_rest_of_a_body_that_nobody_wants_has_its_time_and_then_the_connection_rests() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answer(send, b"{}")
+
+    head = POST + b"content-length: 3\r\n\r\n"
+    for segments, ends_at in (([head, b"ab"], 30), ([head, b"ab", b"c"], 75)):
+        found = [run_virtual(partial(tapped, app, segments, wait_s=wait))[1] for wait in (ends_at - 1, ends_at + 1)]
+        assert found == [False, True]
+
+
 def test_a_head_that_trickles_has_no_more_time_than_one_that_stops() -> None:
     async def trickle() -> float:
         return await tapped_until_closed([bytes([byte]) for byte in b"GET /" + b"a" * 200], pause_s=1)

@@ -68,10 +68,14 @@ async def test_an_older_client_and_one_that_says_so_are_answered_once(head: byte
 async def test_a_body_is_asked_for_when_somebody_reads_it() -> None:
     async with standing(echo) as place:
         reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
-        writer.write(POST + b"content-length: 3\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n")
+        writer.write(POST + b"content-length: 3\r\nexpect: 100-continue\r\n\r\n")
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         writer.write(b"abc")
-        assert asked(await reader.read())[0]["body"] == "abc"
+        await asyncio.sleep(0.01)
+        writer.write(POST + b"content-length: 3\r\nconnection: close\r\n\r\n")  # this one does not wait for it
+        await asyncio.sleep(0.01)
+        writer.write(b"def")
+        assert [each["body"] for each in asked(await reader.read())] == ["abc", "def"]
         writer.close()
 
 
@@ -87,8 +91,10 @@ async def test_a_body_that_was_not_asked_for_ends_the_connection_with_its_answer
     assert (status, headers["connection"]) == (413, "close")
 
 
-async def test_an_answer_before_its_body_has_come_leaves_the_connection_usable() -> None:
+@pytest.mark.parametrize("pause_s", [0, 0.05], ids=["at once", "with much of it unread"])
+async def test_an_answer_before_its_body_has_come_leaves_the_connection_usable(pause_s: float) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(pause_s)
         await answer(send, scope["path"].encode())
 
     async with standing(app) as place:
@@ -117,6 +123,7 @@ async def test_an_answer_without_a_body_has_no_length(status: int) -> None:
 async def two_pieces(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": JSON})
     await send({"type": "http.response.body", "body": b"one", "more_body": True})
+    assert not scope["extensions"][WRITE](b""), "it would be the last chunk"
     assert scope["extensions"][WRITE](b"two") is (scope["http_version"] == "1.1")
     if scope["path"] == "/cut":
         scope["extensions"][ABORT]()
@@ -177,6 +184,7 @@ async def too_short(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def two_lines(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b\r\nset-cookie: c")]})
+    await send({"type": "http.response.body", "body": b"two", "more_body": False})
 
 
 @pytest.mark.parametrize("app", [raises, returns, too_long, too_short, two_lines])

@@ -64,6 +64,8 @@ class Standing:
     port: int
     stopped: anyio.Event
     ended: anyio.Event = field(default_factory=anyio.Event)
+    failed: list[AssertionError] = field(default_factory=list)
+    """What the app minded: its client would see a broken answer only."""
 
 
 @asynccontextmanager
@@ -75,14 +77,22 @@ async def standing(
     listener.listen(128)
     found = Standing(listener.getsockname()[1], anyio.Event())
 
+    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except AssertionError as failure:
+            found.failed.append(failure)
+            raise
+
     async def serve() -> None:
-        await server.serve(app, [listener], found.stopped, words=words, graceful=graceful, limits=limits)
+        await server.serve(watched, [listener], found.stopped, words=words, graceful=graceful, limits=limits)
         found.ended.set()
 
     async with anyio.create_task_group() as group:
         group.start_soon(serve)
         yield found
         found.stopped.set()
+    assert not found.failed
 
 
 async def said(port: int, *parts: bytes, limit_s: float = 5) -> bytes:
