@@ -23,6 +23,8 @@ class Board:
     version: int = 0
     shown: dict[str, Any] = field(default_factory=dict)
     """Of each model, what made the present version."""
+    at_rest: dict[str, tuple[timedelta | None, Any, Any]] = field(default_factory=dict)
+    """Of each model that was, how long its last start had taken, its view then, and what of that is steady."""
     failures: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of each model, the latest failure's evidence number and the version with which it first showed."""
     proven: set[tuple[str, int]] = field(default_factory=set)

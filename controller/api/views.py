@@ -45,12 +45,39 @@ def look(panel: Panel) -> Routes:
     """Every configured model as it is now; the version is raised here, by whoever looks first."""
     board = panel.board
     failed = _note_failures(panel)
-    views = {alias: model_view(panel, model) for alias, model in panel.models.items()}
-    steady = {alias: _steady(view) for alias, view in views.items()}
+    views = {alias: _view(panel, model) for alias, model in panel.models.items()}
+    steady = {alias: kept for alias, (_, kept) in views.items()}
     if failed or steady != board.shown:
         board.version += 1
         board.shown = steady
-    return Routes(version=board.version, models=views)
+    return Routes(version=board.version, models={alias: view for alias, (view, _) in views.items()})
+
+
+def _view(panel: Panel, model: ModelPolicy) -> tuple[Json, Json]:
+    """Its view, and what of it is steady. Kept while it can be no other: whoever waits looks at every model after each
+    commit, and most of many are at rest."""
+    kept = panel.board.at_rest
+    if not _at_rest(panel, model):
+        view = model_view(panel, model)
+        return view, _steady(view)
+    cold_start = panel.book.memory(model.alias).cold_start
+    found = kept.get(model.alias)
+    if found is None or found[0] != cold_start:
+        view = model_view(panel, model)
+        found = kept[model.alias] = (cold_start, view, _steady(view))
+    return found[1], found[2]
+
+
+def _at_rest(panel: Panel, model: ModelPolicy) -> bool:
+    """Is there nothing that its view says but its config and how long its last start took?"""
+    memory = panel.book.memory(model.alias)
+    return not (
+        panel.live(model.alias)
+        or memory.hold_reason is not None
+        or memory.failure is not None
+        or model.schedule.off
+        or panel.wants.wanted(model.alias, now=panel.clock.now())
+    )
 
 
 def _note_failures(panel: Panel) -> bool:

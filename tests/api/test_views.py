@@ -1,17 +1,19 @@
 """What a gateway reads of a model, and when its version rises."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from controller.api.views import usd
+from controller.api.views import look, model_view, usd
 from controller.core import start
 from controller.core.book import Failure
 from controller.core.errors import Code
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
+from controller.core.schedule import DAYS, Schedule, Window
 from controller.store import deployments, holds
 from controller.store.transaction import Tx
 from tests.api.world import ENDPOINT, STOP_ONLY, World, at, world
@@ -256,3 +258,50 @@ async def test_a_failure_keeps_its_version_while_other_things_change(house: Worl
     await house.operator.post("/v1/models/qwen/unblock")
     assert (await version(house)) > first
     assert (await house.view())["failure"]["version"] == first
+
+
+async def want(house: World) -> None:
+    house.refusals["qwen"] = start.Refuse(code=Code.NO_CAPACITY, reason="none left", final=False)
+    house.panel.wants.ask("qwen", now=house.clock.now())
+
+
+async def hold(house: World) -> None:
+    """No start failed: the provider refused them."""
+    await block(house, "no_funds")
+    await house.store.write(lambda tx: tx.put_memory(replace(tx.book.memory("qwen"), failure=None)))
+
+
+async def fail(house: World) -> None:
+    """Another start is allowed after it."""
+    await block(house, "crash-loop")
+    await house.store.write(lambda tx: tx.put_memory(replace(tx.book.memory("qwen"), hold_reason=None)))
+
+
+async def begin(house: World) -> None:
+    await house.request()
+
+
+async def measure(house: World) -> None:
+    await house.store.write(lambda tx: holds.note_cold_start(tx, "qwen", took=timedelta(seconds=200)))
+
+
+@pytest.mark.parametrize("happens", [want, hold, fail, begin, measure])
+async def test_the_view_of_a_model_at_rest_is_made_once_and_anew_with_whatever_shows_in_it(
+    house: World, happens: Callable[[World], Awaitable[None]]
+) -> None:
+    resting = look(house.panel).models["qwen"]
+    house.clock.advance(timedelta(seconds=30))
+    assert look(house.panel).models["qwen"] is resting
+    await happens(house)
+    seen = look(house.panel).models["qwen"]
+    assert seen == model_view(house.panel, house.panel.models["qwen"]) != resting
+
+
+async def test_a_window_in_which_a_model_is_off_shows_in_the_view_of_one_at_rest(tmp_path: Path) -> None:
+    async with world(tmp_path) as plain:
+        minute = plain.clock.now().hour * 60 + plain.clock.now().minute
+    window = Window(days=frozenset(range(DAYS)), begin_minute=minute + 2, end_minute=minute + 10)
+    async with world(tmp_path, models=(model_policy(schedule=Schedule(off=(window,))),)) as house:
+        assert look(house.panel).models["qwen"]["refusal"] is None
+        house.clock.advance(timedelta(minutes=3))
+        assert look(house.panel).models["qwen"]["refusal"]["code"] == "model_blocked"
