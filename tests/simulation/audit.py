@@ -15,7 +15,7 @@ from controller.emulators.exchange import Request
 from controller.emulators.runpod.emulator import Call
 from controller.emulators.runpod.pods import Pod
 from controller.emulators.runpod.queued_pods import QUEUED, QueuedPod
-from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, UNTROUBLED, WORDLESS
+from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, UNTROUBLED, UNWRITABLE, WORDLESS
 from tests.simulation.kernel import Program
 from tests.simulation.machine import Machine
 from tests.simulation.told import Duty, Line, Told
@@ -191,7 +191,7 @@ class Audit:
 
     def _unwritable(self, machine: Machine) -> bool:
         since = self.town.kernel.time - SLACK_S
-        return bool(self.town.staged.touching({"disk-full", "store-locked"}, since, self.town.kernel.time))
+        return bool(self.town.staged.touching(UNWRITABLE, since, self.town.kernel.time))
 
     def _fenced(self, machine: Machine, who: str, lease: str, epoch: int | None, what: str) -> None:
         """No call under a lost or older lease (invariant 4)."""

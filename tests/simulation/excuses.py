@@ -30,8 +30,6 @@ OUT_OF_REACH: Final = frozenset(
         "rate-limited",
         "network-out",
         "account-swapped",
-        "disk-full",
-        "store-locked",
         "config-broken",
         "config-emptied",
         "clock-jump",
@@ -54,8 +52,14 @@ OUT_OF_REACH: Final = frozenset(
 )
 """While such a trouble lasts, nobody can ask for a stop in time, or the daemon may not (invariants 9 and 10)."""
 
-UNTROUBLED: Final = OUT_OF_REACH | frozenset(
-    {
+UNWRITABLE: Final = frozenset({"disk-full", "store-locked"})
+"""While nothing can be written, what is owed is stopped like any other; what nobody owes yet, or what has yet to be
+found ready, has to wait (invariant 4)."""
+
+UNTROUBLED: Final = (
+    OUT_OF_REACH
+    | UNWRITABLE
+    | {
         "daemon-crash",
         "daemon-killed",
         "reboot",

@@ -2,16 +2,17 @@
 
 Looked at every few seconds of the simulation. For each machine of ours that is alive: since when a stop is due (by the
 store's lines), and since when nobody uses it (by the truth). Time counts against the daemon only while it could have
-acted: it runs, the provider takes calls, its disk takes writes. What is beyond the design's 60 s is a violation; what
-was billed for nothing meanwhile is counted as leaked.
+acted: it runs, the provider takes calls; and its disk takes writes, where something has to be written first. What is
+beyond the design's 60 s is a violation; what was billed for nothing meanwhile is counted as leaked.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from controller.emulators.runpod.queued_pods import QUEUED, QueuedPod
 from tests.simulation.audit import Audit, Life, request_in
-from tests.simulation.excuses import OUT_OF_REACH
+from tests.simulation.excuses import OUT_OF_REACH, UNWRITABLE
 from tests.simulation.kernel import Program
 from tests.simulation.machine import Machine
 from tests.simulation.use import use_of
@@ -19,6 +20,8 @@ from tests.simulation.use import use_of
 LOOK_EVERY_S: Final = 15.0
 SUBMIT_WITHIN_S: Final = 60.0
 DRAIN_S: Final = 600.0
+A_MOMENT_S: Final = 0.01
+"""Times of the book are rounded."""
 PATIENCE_MOST_S: Final = 300.0
 """So long a stop may wait where the provider asked for it; what was held back has not reached it."""
 UNUSED_MOST_S: Final = 2 * 900.0 + DRAIN_S + 900.0
@@ -106,8 +109,9 @@ class Overdue:
         if not self.told_to_wait(machine):
             self._judge_unused(life, watch)
         self._judge_due(machine, life, watch, span)
-        self._judge_unowed(machine, life, watch, span)
-        self._judge_together(machine, life, watch, span)
+        if self.can_write():
+            self._judge_unowed(machine, life, watch, span)
+            self._judge_together(machine, life, watch, span)
         self._judge_stalled(machine, life, watch, span)
         self._judge_removed(machine, life, watch, span)
 
@@ -128,19 +132,29 @@ class Overdue:
     def _judge_due(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
         now = self.audit.town.kernel.time
         called_at = self.audit.stop_called_at.get(life.pod.id, 0.0)
-        duties = [
-            duty
-            for duty in self.audit.told[machine.name].duties.values()
-            if duty.open and duty.pod == life.pod.id and duty.due is not None and called_at < duty.due
-        ]
-        if not duties or self.audit.town.staged.touching({"rate-limited"}, now - PATIENCE_MOST_S, now):
+        owed = [deployment for due, deployment in self._owed(machine, life) if called_at < due]
+        if not owed or self.audit.town.staged.touching({"rate-limited"}, now - PATIENCE_MOST_S, now):
             watch.due = 0.0
             return
-        if now >= self._drained(machine, duties[0].deployment):
+        if now >= self._drained(machine, owed[0]):
             watch.due += span
             self.worst_due = max(self.worst_due, watch.due)
         if watch.due > SUBMIT_WITHIN_S + LOOK_EVERY_S:
             self.audit.violated(10, f"the stop of {life.pod.id} is due and not sent for {watch.due:.0f} s")
+
+    def _owed(self, machine: Machine, life: Life) -> Iterator[tuple[float, str | None]]:
+        """Since when a stop of it is due, and of which deployment: by the store's lines, and what cannot be written."""
+        told, daemon = self.audit.told[machine.name].duties, machine.daemon
+        yield from (
+            (duty.due, duty.deployment)
+            for duty in told.values()
+            if duty.open and duty.pod == life.pod.id and duty.due is not None
+        )
+        for duty in () if daemon is None else daemon.store.book.obligations.values():
+            here = duty.key is not None and duty.key.incarnation == life.pod.id
+            if here and duty.due_at is not None and duty.id in told and told[duty.id].due is None:
+                ago = (machine.clock.now() - duty.due_at).total_seconds()
+                yield self.audit.town.kernel.time - ago - A_MOMENT_S, duty.deployment
 
     def _judge_together(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
         """What was made to replace another does not stay beside it (invariant 2)."""
@@ -181,7 +195,7 @@ class Overdue:
     def _judge_billed(self, life: Life, span: float) -> None:
         """What is billed after the proof of its end is owed again (invariant 11)."""
         machine, now = self._responsible(life), self.audit.town.kernel.time
-        if machine is None or not life.pod.meter.rate.counts or not self.can_act(machine):
+        if machine is None or not life.pod.meter.rate.counts or not (self.can_act(machine) and self.can_write()):
             return
         duties = [duty for duty in self.audit.told[machine.name].duties.values() if duty.pod == life.pod.id]
         watch = self.watches.setdefault(life.pod.id, Watch())
@@ -200,7 +214,7 @@ class Overdue:
             told = self.audit.told.get(name)
             if told is None or request not in told.submitted or queued.account != "main":
                 continue
-            if not self.can_act(machine) or staged.now("queue-unread"):
+            if not (self.can_act(machine) and self.can_write()) or staged.now("queue-unread"):
                 continue
             waited = self.waited[queued.id] = self.waited.get(queued.id, 0.0) + span
             if waited > QUEUED_MOST_S and not self.told_to_wait(machine):
@@ -232,6 +246,10 @@ class Overdue:
         daemon, now = machine.daemon, self.audit.town.kernel.time
         asked = self.audit.town.staged.touching(ASKS_TO_WAIT, now - DAY_S, now)
         return bool(asked) and daemon is not None and bool(daemon.store.book.alarms.keys() & LISTING_FAILS)
+
+    def can_write(self) -> bool:
+        """What is not owed yet can be."""
+        return not any(self.audit.town.staged.now(kind) for kind in UNWRITABLE)
 
     def can_act(self, machine: Machine) -> bool:
         staged = self.audit.town.staged
