@@ -14,6 +14,7 @@ from controller.core.lifecycle import Phase
 from controller.http1 import Outgoing
 from tests.api.world import World, world
 from tests.support.examples import fewer
+from tests.support.fuzzing import spoilt_by_one
 from tests.support.mangling import json_values, mangled, torn, written
 from tests.support.virtual_time import run_virtual
 
@@ -93,6 +94,17 @@ def test_nothing_that_an_operator_may_send_fails(calls: list[tuple[str, str, byt
         for method, path, body in calls:
             await answered(house, "operators", method, path, body)
         await house.operator.get("/v1/status")
+
+    in_a_house(play)
+
+
+@pytest.mark.parametrize("call", GATEWAYS + OPERATORS, ids=lambda call: call[1])
+def test_no_place_of_a_body_that_is_spoilt_fails(call: Call) -> None:
+    method, path, body = call
+
+    async def play(house: World) -> None:
+        for spoilt in spoilt_by_one(body):
+            await answered(house, "gateways" if call in GATEWAYS else "operators", method, path, written(spoilt))
 
     in_a_house(play)
 

@@ -14,7 +14,7 @@ from controller.gateway.openapi import codes_by_status, document
 from controller.gateway.refusals import STATUS, Refused
 from controller.gateway.wires import BY_PATH
 from tests.gateway.world import CLIENT_KEY, Answered, World, in_world
-from tests.support.fuzzing import Asked, asked
+from tests.support.fuzzing import Asked, asked, spoilt_by_one
 
 EXAMPLES = int(os.environ.get("GPUWARDEN_FUZZ", "4"))
 """Each with up to 40 requests."""
@@ -70,6 +70,33 @@ def test_nothing_that_is_sent_is_answered_with_500_or_what_is_not_described(requ
         for each in requests:
             require_described(each, await asked_of(world, each))
         assert (world.gateway.live, world.gateway.leases.open_requests) == (0, 0)
+
+    in_world(scene)
+
+
+WHOLE: dict[str, Any] = {
+    "model": "m1",
+    "stream": False,
+    "messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "say"}],
+    "input": "say",
+    # Not described, and read by us all the same, on one path or another.
+    **dict.fromkeys(("tools", "prompt", "system", "instructions", "background", "query")),
+}
+
+
+@pytest.mark.parametrize("template", sorted(BY_PATH))
+def test_no_member_of_a_body_that_is_spoilt_is_answered_with_500(template: str) -> None:
+    """Of a model whose messages are rearranged, and so read."""
+
+    async def scene(world: World) -> None:
+        await world.ready("m1")
+        wires = sorted({shape.name for shape in BY_PATH.values()})
+        await world.changed(wires=wires, server="llama_cpp", merge_system=True)
+        for spoilt in spoilt_by_one(WHOLE):
+            body = json.dumps(spoilt).encode()
+            each = Asked(method="POST", path=template, template=template, headers=(), body=body)
+            require_described(each, await asked_of(world, each))
+        assert world.gateway.live == 0
 
     in_world(scene)
 

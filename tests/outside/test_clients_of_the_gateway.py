@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.llama import llama_server
-from tests.gateway.sockets import Served, go_cold, served
+from tests.gateway.sockets import Served, fail_to_start, go_cold, served
+from tests.gateway.test_endings import silent
 from tests.gateway.world import CLIENT_KEY
 from tests.outside.programs import run_program
+from tests.support.raw_server import raw_server
 
 pytestmark = pytest.mark.process
 
+REASON = "CUDA out of memory"
 LITELLM = """
 import json, sys, litellm
 
@@ -26,11 +29,24 @@ said = []
 for provider, address, stream in json.loads(sys.argv[1]):
     asked = {"model": f"{provider}/m1", "api_base": address, "api_key": sys.argv[2], "max_tokens": 5}
     asked["messages"] = [{"role": "user", "content": "count"}]
-    if stream:
-        chunks = litellm.completion(**asked, stream=True)
-        said.append("".join(chunk.choices[0].delta.content or "" for chunk in chunks))
-    else:
-        said.append(litellm.completion(**asked).choices[0].message.content)
+    try:
+        answer = litellm.completion(**asked, stream=stream)
+        words = [chunk.choices[0].delta.content or "" for chunk in answer] if stream else []
+        said.append(["answered", "".join(words) if stream else answer.choices[0].message.content])
+    except Exception as error:
+        said.append([type(error).__name__, str(error)])
+print(json.dumps(said))
+"""
+LLM_FAILS = """
+import json, sys, click, llm.cli
+
+said = []
+for words in json.loads(sys.argv[1]):
+    try:
+        llm.cli.cli.main(words, standalone_mode=False)
+        said.append("answered")
+    except click.ClickException as error:
+        said.append(error.format_message())
 print(json.dumps(said))
 """
 LLM = """
@@ -62,18 +78,22 @@ async def cold(port: int, number: int) -> AsyncIterator[Sequence[Served]]:
         assert all(gateway.daemon.starts for gateway in gateways)
 
 
-async def test_litellm_is_answered_by_cold_models(llama: int, tmp_path: Path) -> None:
+async def test_litellm_is_answered_by_cold_models_and_told_why_a_start_failed(llama: int, tmp_path: Path) -> None:
     kinds = [("openai", "/v1", False), ("openai", "/v1", True), ("anthropic", "", False), ("anthropic", "", True)]
-    async with cold(llama, len(kinds)) as gateways:
+    async with cold(llama, len(kinds)) as good, failing(len(kinds)) as bad:
         asked = [
             (provider, f"http://127.0.0.1:{gateway.port}{below}", stream)
+            for gateways in (good, bad)
             for gateway, (provider, below, stream) in zip(gateways, kinds, strict=True)
         ]
         # Else it looks for its prices on the Internet before anything.
         told = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         said = await run_program("-c", LITELLM, json.dumps(asked), CLIENT_KEY, folder=tmp_path, **told)
-    answers = json.loads(said.splitlines()[-1])
-    assert len(answers) == len(kinds) and all(answers)
+    outcomes = json.loads(said.splitlines()[-1])
+    answers, refusals = outcomes[: len(kinds)], outcomes[len(kinds) :]
+    assert len(answers) == len(refusals) == len(kinds)
+    assert all(kind == "answered" and text for kind, text in answers), answers
+    assert all(kind != "answered" and REASON in text for kind, text in refusals), refusals
 
 
 def tell_llm(folder: Path, gateways: Sequence[Served]) -> None:
@@ -86,6 +106,30 @@ def tell_llm(folder: Path, gateways: Sequence[Served]) -> None:
             for number, gateway in enumerate(gateways)
         )
     )
+
+
+@asynccontextmanager
+async def failing(number: int) -> AsyncIterator[Sequence[Served]]:
+    """So many gateways whose model's start fails while it is waited for; a stream has begun by then."""
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(raw_server(silent))
+        gateways = [
+            await stack.enter_async_context(served(server.port, sign_of_life=timedelta(seconds=0.1)))
+            for _ in range(number)
+        ]
+        for gateway in gateways:
+            fail_to_start(gateway, REASON)
+        yield gateways
+        assert server.requests == []
+
+
+async def test_llm_is_told_why_a_start_failed(tmp_path: Path) -> None:
+    async with failing(2) as gateways:
+        tell_llm(tmp_path, gateways)
+        asked = [["-m", "mine0", "count"], ["-m", "mine1", "--no-stream", "count"]]
+        said = await run_program("-c", LLM_FAILS, json.dumps(asked), folder=tmp_path, LLM_USER_PATH=str(tmp_path))
+    messages = json.loads(said.splitlines()[-1])
+    assert len(messages) == 2 and all(REASON in message for message in messages), messages
 
 
 async def test_llm_is_answered_by_cold_models(llama: int, tmp_path: Path) -> None:

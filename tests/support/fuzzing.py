@@ -6,7 +6,8 @@ hypothesis, so that a failure shrinks and a run repeats.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -35,6 +36,24 @@ ODD = (
     "qwen",
 )
 SPOILT = (b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"model":NaN}', b"[" * 2000, b'{"a":1}{"b":2}', b'{"x":"\\ud800"}')
+
+
+SPOILT_VALUES: tuple[Any, ...] = (None, True, -1, 10**40, "", "\x00", [], [None], [True], [[]], [{}], {}, {"a": []})
+
+
+def spoilt_by_one(body: Any) -> Iterator[Any]:
+    """The body with each of its places in turn left out, or exchanged for each odd value: no draw is left to come upon
+    them."""
+    yield from SPOILT_VALUES
+    places = list(enumerate(body)) if isinstance(body, list) else list(body.items()) if isinstance(body, dict) else []
+    for place, value in places:
+        for spoilt in spoilt_by_one(value):
+            whole = copy(body)
+            whole[place] = spoilt
+            yield whole
+        less = copy(body)
+        del less[place]
+        yield less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
