@@ -6,11 +6,12 @@ same configuration: a loop that goes over several machines is one (B19). A deplo
 without a restart clears its model's earlier failures (B21).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from controller.core import crash_loop
 from controller.core.book import Book
+from controller.core.crash_loop import Starts
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
@@ -49,34 +50,46 @@ class CrashLoopDetector:
             return None
 
     async def _notice(self, record: Record, model: ModelPolicy) -> None:
-        seen = self._view.value.resource(record.key) if record.key is not None else None
-        probed = self._view.value.probes.get(record.id)
-        now, window = self._store.now, model.crash_window
-        told = None if probed is None or probed.runtime is None else probed.runtime.scrape.process_started_at
-        known = self._store.book.starts.get(record.id, crash_loop.Starts())
-        said = crash_loop.believed(None if seen is None else seen.started_at, server_at=told)
-        starts = crash_loop.notice(known, started_at=said, window=window, now=now)
-        starts = crash_loop.notice_server(starts, started_at=told, window=window, now=now)
-        if starts is known:
-            return
+        now = self._store.now
+        notice = self._sighting(record, window=model.crash_window, now=now)
 
         def loops(book: Book) -> bool:
-            if starts.restarts == known.restarts:
+            known = _known(book, record)
+            restarts = notice(known).restarts
+            if restarts == known.restarts:
                 return False  # a first start is no death, whatever came before
-            deaths = (*book.earlier_deaths(record), *starts.restarts)
-            return crash_loop.looping(deaths, limit=model.crash_restart_limit, window=window, now=now)
+            deaths = (*book.earlier_deaths(record), *restarts)
+            return crash_loop.looping(deaths, limit=model.crash_restart_limit, window=model.crash_window, now=now)
 
         def write(tx: Tx) -> None:
-            tx.put_starts(record.id, starts)
-            if loops(tx.book):
+            """Into the book as it is by then: its log may have been read since."""
+            looping = loops(tx.book)
+            tx.put_starts(record.id, notice(_known(tx.book, record)))
+            if looping:
                 deployments.require_stop(tx, tx.current(record), StopReason.CRASH_LOOP)
 
+        known = _known(self._store.book, record)
+        if notice(known) is known:
+            return
         try:
             await self._store.write(write)
         except StoreUnwritable:
             if not loops(self._store.book):
                 raise
             self._store.owe_unwritten(record, StopReason.CRASH_LOOP)
+
+    def _sighting(self, record: Record, *, window: timedelta, now: datetime) -> Callable[[Starts], Starts]:
+        """What was seen of its starts, to be taken into what is on record of them."""
+        seen = self._view.value.resource(record.key) if record.key is not None else None
+        probed = self._view.value.probes.get(record.id)
+        told = None if probed is None or probed.runtime is None else probed.runtime.scrape.process_started_at
+        said = crash_loop.believed(None if seen is None else seen.started_at, server_at=told)
+
+        def notice(known: Starts) -> Starts:
+            starts = crash_loop.notice(known, started_at=said, window=window, now=now)
+            return crash_loop.notice_server(starts, started_at=told, window=window, now=now)
+
+        return notice
 
     async def _forgive(self, record: Record, model: ModelPolicy) -> datetime | None:
         memory = self._store.book.memory(record.model)
@@ -86,9 +99,13 @@ class CrashLoopDetector:
             return None  # it does not serve now
         if memory.failure is not None and record.ready_at <= memory.failure.at:
             return None  # it served before, in another slot or until it is replaced, and says nothing of the failure
-        restarts = self._store.book.starts.get(record.id, crash_loop.Starts()).restarts
+        restarts = _known(self._store.book, record).restarts
         calm_since = max((record.ready_at, *restarts))
         if self._store.now < calm_since + model.crash_window:
             return calm_since + model.crash_window
         await self._store.write(lambda tx: holds.note_success(tx, record.model))
         return None
+
+
+def _known(book: Book, record: Record) -> Starts:
+    return book.starts.get(record.id, Starts())

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import anyio
 import pytest
 
 from controller.core.book import Failure
@@ -44,6 +45,26 @@ async def test_so_many_restarts_are_a_loop_and_one_fewer_is_not(bench: Bench, re
         await bench.move(60)
     assert bench.record().phase is phase
     assert bench.record().reason is (StopReason.CRASH_LOOP if phase is Phase.STOP_REQUIRED else None)
+
+
+@on_bench
+async def test_what_its_log_told_while_a_restart_was_being_written_is_kept(bench: Bench) -> None:
+    record = await bench.start()
+    task = detector(bench)
+    await restarted(bench, task)
+    (seen,) = bench.provider.resources
+    await bench.move(60)
+    bench.provider.put(replace(seen, started_at=bench.clock.now()))
+    await bench.look()
+
+    def log_tells(tx: Tx) -> None:
+        tx.put_starts(record.id, replace(tx.book.starts[record.id], cause="out-of-memory"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(bench.store.write, log_tells)
+        group.start_soon(task.run_pass)
+    starts = bench.store.book.starts[record.id]
+    assert (starts.cause, starts.latest, len(starts.restarts)) == ("out-of-memory", bench.clock.now(), 1)
 
 
 @on_bench
