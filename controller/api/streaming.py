@@ -83,8 +83,8 @@ def _merged(one: Stated, other: Stated) -> Stated:
 
 
 async def renew(panel: Panel, gateway: str, stated: Sequence[Stated]) -> Json:
-    """Take a gateway's whole list in. Raises StoreUnwritable where something had to be granted; what is open counts all
-    the same, for the gateway serves on: only the newcomers have no grant."""
+    """Take a gateway's whole list in. Where nothing can be written the verdict is by the book, which knows of stops
+    that could not be written either: without one a gateway serves on everywhere, also from what is being stopped."""
     before = panel.stream_leases.of(gateway, now=panel.now)
     _note_strange(panel, gateway, stated)
     verdict = judge(panel.book.records, stated, before)
@@ -97,8 +97,6 @@ async def renew(panel: Panel, gateway: str, stated: Sequence[Stated]) -> Json:
             verdict = judge(panel.book.records, stated, before)
             panel.stream_leases.put(gateway, verdict.counted, now=panel.now)
             panel.stream_leases.keep(bytes_moved)
-            if new:
-                raise
     else:
         panel.stream_leases.put(gateway, verdict.counted, now=panel.now)
     if _ended_use(panel.book, before, verdict):

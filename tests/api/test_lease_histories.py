@@ -18,7 +18,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from controller.api.client import Problem
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.store import deployments
@@ -75,13 +74,7 @@ class Histories(RuleBasedStateMachine):
         house, stopped_before = self.house, self.stops
         said = [] if count is None else [house.streams(open=count)]
         before = self._live(gateway)
-        try:
-            granted, refused = await house.lease(*said, gateway=gateway)
-        except Problem as problem:
-            assert problem.code == "store_unavailable"
-            granted, refused = set(), set()
-            self.held[gateway] = (count or 0, house.store.now + LIFE)  # it serves on, and is counted
-            return False
+        granted, refused = await house.lease(*said, gateway=gateway)
         assert not (stopped_before and granted)
         assert len(granted | refused) == len(said)
         if granted or (count and before):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,7 +15,9 @@ from controller.core.identity import DeploymentId
 from controller.store import deployments
 from controller.store.errors import StoreUnwritable
 from controller.store.transaction import Tx
-from tests.api.world import World
+from tests.api.world import World, world
+from tests.core.samples import model_policy
+from tests.support.stores import unwritable
 
 QWEN = DeploymentId("qwen-1")
 
@@ -182,16 +185,24 @@ async def test_a_gateway_that_lets_go_of_what_drains_wakes_the_tasks(house: Worl
     assert house.rung == rung + times
 
 
-async def test_a_lease_that_cannot_be_written_is_a_503_and_counted_all_the_same(
+async def test_a_lease_that_cannot_be_written_is_granted_and_counted_all_the_same(
     house: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its gateway serves on: an idle stop that came first when the disk takes writes again would cut it off."""
+    """An idle stop that came first when the disk takes writes again would cut it off."""
     await house.serve()
     monkeypatch.setattr(house.store, "write", fail)
-    with pytest.raises(Problem) as caught:
-        await house.lease(house.streams())
-    assert (caught.value.status, caught.value.code) == (503, "store_unavailable")
+    assert await house.lease(house.streams()) == ({"qwen-1"}, set())
     assert house.open_requests() == 1
+
+
+async def test_what_is_being_stopped_is_refused_though_nothing_can_be_written(tmp_path: Path) -> None:
+    async with world(tmp_path, models=(model_policy(slots=2),)) as house:
+        await house.serve("qwen-1", incarnation="p1")
+        await house.serve("qwen-2", incarnation="p2", slot=1)
+        with unwritable(tmp_path):
+            await house.store.oblige(house.record("qwen-1"), StopReason.IDLE)
+            assert await house.lease(house.streams("qwen-1"), house.streams("qwen-2")) == ({"qwen-2"}, {"qwen-1"})
+        assert (house.open_requests("qwen-1"), house.open_requests("qwen-2")) == (0, 1)
 
 
 async def test_a_renewal_whose_last_byte_cannot_be_written_is_a_renewal(
