@@ -6,6 +6,7 @@ never the provider's.
 """
 
 import os
+import resource
 import signal
 import tempfile
 from collections.abc import Callable, Sequence
@@ -46,6 +47,7 @@ _MIB: Final = 1 << 20
 def run_gateway(settings: Settings, workers: int | None = None) -> Exit:
     """Until a signal. Raises ConfigProblems for a key that is missing, Failure for an address that is taken."""
     log.configure(settings.written.log_level)
+    _allow_open_files()
     config = gateway_config(settings)
     count = workers or settings.written.gateway.workers
     sockets = listeners(
@@ -65,6 +67,13 @@ def run_gateway(settings: Settings, workers: int | None = None) -> Exit:
     finally:
         close_all(sockets)
     return Exit.OK
+
+
+def _allow_open_files() -> None:
+    """As many as the system lets it have. A stream takes two, and a login gives 1024: the 500th client was accepted and
+    closed without a word, and its model server reported as unreachable."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _run_workers(settings: Settings, config: GatewayConfig, sockets: Sequence[Sockets], notifier: Notifier) -> None:

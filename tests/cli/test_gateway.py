@@ -1,10 +1,13 @@
 """Is a gateway put together from the config as written, and does it end as it should?"""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -70,9 +73,11 @@ def test_an_address_that_is_taken_is_told() -> None:
     assert failure.value.code is Exit.FAILED
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGINT])
-def test_a_gateway_serves_says_it_is_ready_and_ends_by_a_signal(folder: Path, ended_by: signal.Signals) -> None:
+@contextmanager
+def standing(
+    folder: Path, *, under: Sequence[str] = ()
+) -> Iterator[tuple["subprocess.Popen[str]", socket.socket, int]]:
+    """A gateway that said that it is ready, where it says so, and its port. `under` is a command that starts it."""
     with_key(folder)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -81,18 +86,36 @@ def test_a_gateway_serves_says_it_is_ready_and_ends_by_a_signal(folder: Path, en
         "GPUWARDEN_GATEWAY__LISTEN": f"127.0.0.1:{port}",
         "NOTIFY_SOCKET": str(folder / "notify"),
     }
-    command = [sys.executable, "-m", "controller", "gateway", "-c", str(folder / "config.toml")]
+    command = [*under, sys.executable, "-m", "controller", "gateway", "-c", str(folder / "config.toml")]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
         notified.bind(str(folder / "notify"))
         notified.settimeout(20)
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as started:
-            assert notified.recv(100) == b"READY=1"
-            with socket.create_connection(("127.0.0.1", port)) as client:
-                client.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-                assert client.recv(1000).startswith(b"HTTP/1.1 200")
-            started.send_signal(ended_by)
-            assert notified.recv(100) == b"STOPPING=1"
-        assert started.returncode == 0
+            try:
+                assert notified.recv(100) == b"READY=1"
+                yield started, notified, port
+            finally:
+                started.terminate()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGINT])
+def test_a_gateway_serves_says_it_is_ready_and_ends_by_a_signal(folder: Path, ended_by: signal.Signals) -> None:
+    with standing(folder) as (started, notified, port):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        started.send_signal(ended_by)
+        assert notified.recv(100) == b"STOPPING=1"
+        assert started.wait(20) == 0
+
+
+@pytest.mark.process
+def test_a_gateway_started_where_few_files_may_be_open_takes_as_many_as_it_may(folder: Path) -> None:
+    """From 1024 on, as a login gives, the 500th stream was closed on without a word."""
+    with standing(folder, under=("sh", "-c", 'ulimit -S -n 128; exec "$@"', "sh")) as (started, _, _):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        assert resource.prlimit(started.pid, resource.RLIMIT_NOFILE) == (most, most)
 
 
 @pytest.mark.process
