@@ -1,7 +1,9 @@
 """What a request through our own client comes to, against servers that behave and servers that do not."""
 
 import asyncio
+import gc
 import socket
+import weakref
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,30 @@ async def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
         await asyncio.sleep(0.02)
         await body_of(pool, post(server))
     assert server.connections == 2
+
+
+async def test_of_a_server_that_is_gone_nothing_is_kept_once_there_is_another() -> None:
+    """Machines come and go, each under an address of its own."""
+
+    async def answer_and_close(exchange: RawExchange) -> None:
+        await exchange.write(OK)
+        exchange.end()
+
+    pool = Pool()
+    before = {id(each) for each in _connections()}
+    async with raw_server(answer_and_close) as gone, raw_server(answer_ok) as another:
+        await asyncio.gather(*(body_of(pool, post(gone)) for _ in range(3)))
+        made = weakref.WeakSet(each for each in _connections() if id(each) not in before)
+        assert len(made) == 3
+        await asyncio.sleep(0.02)
+        await body_of(pool, post(another))
+        await body_of(pool, post(another))
+        gc.collect()
+    assert (len(made), another.connections) == (0, 1)
+
+
+def _connections() -> list[Connection]:
+    return [each for each in gc.get_objects() if isinstance(each, Connection)]
 
 
 async def test_nothing_listening_is_not_connected() -> None:

@@ -141,6 +141,8 @@ class Pool:
         return None
 
     async def _connect(self, target: Target) -> Connection:
+        if target not in self._idle:
+            self._forget_ended()
         loop = asyncio.get_running_loop()
         made = partial(Connection, loop)
         try:
@@ -151,6 +153,14 @@ class Pool:
                 return (await loop.create_connection(made, target.host, target.port, ssl=tls))[1]
         except (OSError, UnicodeError) as error:  # TimeoutError and TLS failures are OSErrors
             raise NotConnected(f"no connection: {type(error).__name__}") from error
+
+    def _forget_ended(self) -> None:
+        """Each machine has an address of its own: those of machines that are gone are asked for no more, and kept what
+        they once held. So they are looked for as a new one comes."""
+        for target, connections in list(self._idle.items()):
+            left = self._idle[target] = [connection for connection in connections if connection.usable]
+            if not left:
+                del self._idle[target]
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
