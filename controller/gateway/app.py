@@ -36,7 +36,7 @@ from controller.gateway.passage import Passage
 from controller.gateway.placement import Placement
 from controller.gateway.proof import Callers, Proofs
 from controller.gateway.proxy import Proxy
-from controller.gateway.refusals import Refused, Voice, not_served, unknown_model
+from controller.gateway.refusals import Refused, Voice, bad_request, not_served, unknown_model
 from controller.gateway.reply import CutOff, Reply, Send
 from controller.gateway.reports import Reports
 from controller.gateway.routes import Key, RouteTable, follow
@@ -57,6 +57,7 @@ AFTER_STOP: Final = timedelta(seconds=5)
 JSON_TYPE: Final = [(b"content-type", b"application/json")]
 TEXT_TYPE: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 MODELS: Final = "/v1/models"
+TOO_DEEP: Final = bad_request("the body is nested too deeply")
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -238,6 +239,9 @@ class Gateway:
         except ClientGone:
             reply.passage.outcome = GONE
             reply.cut()
+        except RecursionError:  # it could just be read, and not be written anew
+            reply.passage.outcome = TOO_DEEP.code.value
+            await reply.refuse(TOO_DEEP)
         finally:
             if shape is not None or reply.passage.outcome:
                 self._closing.end(reply, _now())

@@ -21,6 +21,10 @@ FIRST: Final = re.compile(rf"[ \t\n\r]*+\{{[ \t\n\r]*+(?:{_NAME}|{_END})")
 FOLLOWING: Final = re.compile(rf"[ \t\n\r]*+(?:,[ \t\n\r]*+{_NAME}|{_END})")
 
 
+MEMBERS_MOST: Final = 1024
+"""At the top; no wire has a tenth of it. What else is long is read at the decoder's own speed."""
+
+
 class Unreadable(ValueError):
     """Not one JSON object in UTF-8."""
 
@@ -82,6 +86,8 @@ def _object(text: str) -> Document:
             members[name], end = READ(text, start)
         except StopIteration:
             raise Unreadable("the body is not readable JSON: a value is missing") from None
+        if len(members) > MEMBERS_MOST:
+            raise Unreadable(f"the body has more than {MEMBERS_MOST} members")
         spans[name] = (start, end)
         found = FOLLOWING.match(text, end)
     if found is None:

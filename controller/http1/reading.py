@@ -57,7 +57,7 @@ class Reading:
         except httptools.HttpParserUpgrade as upgrade:
             self._stay(memoryview(data)[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._refuse(error)
+            raise Misread(*self._fault) from error
         if self._bare > HEAD_BYTES:
             raise Misread(*TOO_LONG)
 
@@ -79,11 +79,7 @@ class Reading:
             except httptools.HttpParserUpgrade as upgrade:
                 rest = rest[upgrade.args[0] :]
             except httptools.HttpParserError as error:
-                return self._refuse(error)
-
-    def _refuse(self, error: httptools.HttpParserError) -> None:
-        if not self.last:  # else it is what somebody sent behind a request that was to be the last
-            raise Misread(*self._fault) from error
+                raise Misread(*self._fault) from error
 
     # httptools' side. What is raised here comes out of `feed_data` as an error of the parser.
 
@@ -112,7 +108,7 @@ class Reading:
             self._fault = TOO_LONG
             raise ValueError
         method, version = parser.get_method().decode(), parser.get_http_version()
-        if method == "CONNECT" or version not in VERSIONS:
+        if version not in VERSIONS:
             raise ValueError
         if self._marks and parser.should_upgrade():
             return

@@ -159,3 +159,10 @@ def test_system_messages_of_an_unknown_form_are_not_made_one() -> None:
 @pytest.mark.parametrize("asked", [None, "text", [], [{"role": "system"}, {"role": "user"}], ["odd", 3]])
 def test_what_is_in_order_or_no_list_of_messages_stays(asked: object) -> None:
     assert system_first(asked) is None
+
+
+def test_a_body_may_have_so_many_members_and_no_more() -> None:
+    """Each costs a look of our own, and a body may hold a million."""
+    assert len(parse(json.dumps({f"m{number}": 0 for number in range(1024)}).encode()).members) == 1024
+    with pytest.raises(Unreadable, match="more than 1024 members"):
+        parse(json.dumps({f"m{number}": 0 for number in range(1025)}).encode())

@@ -166,3 +166,19 @@ def test_a_conversation_that_waited_for_a_cold_model_goes_to_its_own_machine() -
         return found
 
     assert in_world(scene) in ({(2, 0)}, {(0, 2)})
+
+
+def test_what_is_nested_so_deep_that_it_can_just_be_read_is_answered_or_refused() -> None:
+    """To find its conversation's machine it is written out again, a few calls further down than it was read."""
+
+    async def scene(world: World) -> set[int]:
+        both(world)
+        await world.changed(phase="ready", routes=routes())
+        found = set()
+        for depth in range(700, 1000, 3):
+            words = b"[" * depth + b"]" * depth
+            body = b'{"model": "m1", "messages": [{"role": "user", "content": %b}]}' % words
+            found.add((await world.ask(body)).status)
+        return found
+
+    assert in_world(scene) == {200, 400}
