@@ -56,6 +56,7 @@ AFTER_END_S: Final = 2.0
 AFTER_STOP: Final = timedelta(seconds=5)
 JSON_TYPE: Final = [(b"content-type", b"application/json")]
 TEXT_TYPE: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+LEAVE_US: Final = (b"connection", b"close")
 MODELS: Final = "/v1/models"
 TOO_DEEP: Final = bad_request("the body is nested too deeply")
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
@@ -143,8 +144,12 @@ class Gateway:
                 self._group = None
 
     async def drain(self) -> None:
-        """Answers who waits, lets open requests end within the limit, then ends them with an error."""
+        """Answers who waits, lets open requests end within the limit, then ends them with an error. Who is answered is
+        told that the connection ends: its next request finds another gateway, or the next run of this one."""
         self.rooms.draining = True
+        for exchange in self._live:
+            if not exchange.reply.begun:
+                exchange.reply.passage.headers.append(LEAVE_US)
         self.rooms.ring_all()
         await self._until_none_live(self._config.drain_limit.total_seconds())
         for exchange in list(self._live):
@@ -227,6 +232,8 @@ class Gateway:
         self._requests += 1
         shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
         passage = Passage(f"{self.name}-{self._requests:x}", _now())
+        if self.rooms.draining:
+            passage.headers.append(LEAVE_US)
         reply = Reply(send, scope, passage, voice_for(shape, scope["headers"]))
         try:
             if shape is None:

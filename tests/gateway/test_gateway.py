@@ -36,6 +36,27 @@ def test_a_gateway_that_stops_takes_no_new_request() -> None:
 
     answer = in_world(scene)
     assert (answer.status, answer.code, answer.headers[b"retry-after"]) == (503, "model_starting", b"5")
+    assert answer.headers[b"connection"] == b"close"
+
+
+def test_whoever_is_answered_while_a_gateway_stops_is_told_that_the_connection_ends() -> None:
+    async def scene(world: World) -> list[bytes | None]:
+        await world.ready()
+        world.server.think_s = 1
+        found: list[Answered] = [await world.ask(asking())]
+
+        async def ask() -> None:
+            found.append(await world.ask(asking()))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await anyio.sleep(0.5)
+            await world.gateway.drain()
+        found.append(await world.ask(b"", path="/healthz", method="GET"))
+        assert [answer.status for answer in found] == [200, 200, 200]
+        return [answer.headers.get(b"connection") for answer in found]
+
+    assert in_world(scene) == [None, b"close", b"close"]
 
 
 def test_a_changed_model_key_is_read_after_a_refusal() -> None:
