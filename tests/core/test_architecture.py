@@ -258,3 +258,12 @@ def test_whatever_stands_in_it_the_answer_is_a_bounded_architecture_or_a_reason(
     else:
         kept = [one.layers for one in found.attention] + [one.layers for one in found.recurrent]
         assert 0 <= sum(kept) <= 1024
+
+
+@pytest.mark.parametrize("said", [None, True, "32768", 32768.0, 0, -1, 2**31 + 1])
+def test_a_longest_request_that_is_no_count_is_not_known(said: object) -> None:
+    assert read_architecture(samples.QWEN3_8B | {"max_position_embeddings": said}).context_most is None
+
+
+def test_the_longest_request_may_have_as_many_tokens_as_can_be_counted() -> None:
+    assert read_architecture(samples.QWEN3_8B | {"max_position_embeddings": 2**31}).context_most == 2**31

@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from controller.core.book import Book, ModelMemory, reasons_that_fail_a_start
+from controller.core.crash_loop import Starts
 from controller.core.deployment import Record
+from controller.core.evidence import StopReason
 from controller.core.evidence_chain import BEFORE_THE_FIRST
-from controller.core.identity import DeploymentId, ObligationId, Scope
+from controller.core.identity import DeploymentId, ObligationId, RequestId, Scope
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Ending, Obligation
-from tests.core.samples import DEPLOYMENT, OWNER, T0, S, duty, key, record, spec
+from tests.core.samples import DEPLOYMENT, OWNER, T0, S, create, duty, key, record, serving, spec
 
 EMPTY = Book(owner=OWNER, scope=Scope(provider="runpod", account="main"))
 
@@ -108,3 +110,38 @@ def test_a_start_has_failed_for_exactly_these_reasons() -> None:
         "nccl-stall",
         "multi-card-stall",
     }
+
+
+def with_restarts(*records: Record) -> Book:
+    """Each restarted once, a second after it was declared."""
+    starts = {held.id: Starts(restarts=(held.declared_at + S,)) for held in records}
+    return replace(with_records(*records), starts=starts)
+
+
+def test_deaths_before_a_machine_are_those_of_ended_ones_with_its_configuration_that_failed_no_start() -> None:
+    this = named("this", Phase.ACTIVE, after=90)
+    before = replace(named("before", Phase.STOPPED), reason=StopReason.IDLE)
+    stopping = replace(named("stopping", Phase.STOP_REQUIRED, after=10), reason=StopReason.IDLE)
+    others = (
+        replace(named("of-another-model", Phase.STOPPED, model="other", after=20), reason=StopReason.IDLE),
+        replace(named("of-another-config", Phase.STOPPED, after=30), reason=StopReason.IDLE, fingerprint="f2"),
+        named("beside", Phase.ACTIVE, after=40),
+        replace(named("paid-for", Phase.STOPPED, after=50), reason=StopReason.CRASH_LOOP),
+    )
+    book = with_restarts(before, stopping, *others, this)
+    assert book.earlier_deaths(this) == (T0 + S, T0 + 11 * S)
+
+
+def test_of_a_machine_whose_starts_nobody_saw_no_death_is_known() -> None:
+    unseen = replace(named("unseen", Phase.STOPPED), reason=StopReason.IDLE)
+    assert with_records(unseen).earlier_deaths(named("this", Phase.ACTIVE)) == ()
+
+
+def test_what_was_ordered_is_the_offer_of_the_create_that_made_the_machine() -> None:
+    held = serving()
+    refused = create(request=RequestId("r1"), offer="A40")
+    elsewhere = create(request=RequestId("r2"), offer="H100", deployment=DeploymentId("other"), key=held.key)
+    made = create(request=RequestId("r3"), offer="L40S", key=held.key)
+    creates = {each.request: each for each in (refused, elsewhere, made)}
+    assert replace(EMPTY, creates=creates).ordered(held) == "L40S"
+    assert replace(EMPTY, creates={refused.request: refused}).ordered(record()) is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.core.errors import Refusal, RefusalCode
-from controller.core.policy import HostingPolicy, LeaseExpiry, ModelPolicy, StopEvidence
+from controller.core.policy import HostingPolicy, LeaseExpiry, ModelPolicy, StopEvidence, Volume
 
 MS = timedelta(milliseconds=1)
 US = timedelta(microseconds=1)
@@ -243,3 +243,11 @@ def test_defaults_are_the_designs_numbers() -> None:
     assert (policy.starts_per_hour, policy.starts_per_day, policy.round_gap) == (4, 12, 30 * S)
     assert policy.stop_evidence is StopEvidence.VERIFIED
     assert policy.lease_expiry is LeaseExpiry.REACQUIRE
+
+
+def test_to_fill_a_volume_only_what_stands_beside_it_may_be_asked_for() -> None:
+    beside = (Volume(place="EU-RO-1", offers=("L40S@EU-RO-1",)), Volume(place="US-TX-3", offers=("A40@US-TX-3",)))
+    both = model(volumes=beside)
+    assert both.offers_for(None) == both.offers
+    assert both.offers_for("US-TX-3") == ("A40@US-TX-3",)
+    assert both.offers_for("EU-SE-1") == ()

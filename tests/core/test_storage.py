@@ -31,6 +31,7 @@ def test_a_sum_is_unknown_where_one_of_it_is_and_never_zero_for_that() -> None:
 def test_an_hour_is_a_part_of_a_month_of_thirty_days() -> None:
     assert Storage(volumes=(stored(usd="7.20"),)).usd_per_hour == Decimal("0.01")
     assert stored(usd="7.20").usd_per_hour == Decimal("0.01")
+    assert stored(usd=None).usd_per_hour is None
 
 
 def test_those_of_a_model_are_those_that_it_names() -> None:

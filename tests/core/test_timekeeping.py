@@ -251,3 +251,42 @@ def test_one_liar_alone_never_moves_time_by_more_than_a_minute(
         told = word(passed, lead=0 * S if liar == "wall" else lie) if said is not None else None
         keeping, _ = advance(keeping, reading(passed, wall_lead=wall_lead), told)
         assert abs(keeping.now(BOOT + passed) - (T0 + passed)) <= 60 * S
+
+
+# What each look keeps
+
+
+def test_a_jump_of_the_wall_is_no_beginning_of_a_wait_that_nobody_is_waited_for_in() -> None:
+    """Who was never asked has not been silent: no ten minutes run against the provider."""
+    jumped = after(rebooted(), (reading(S, wall_lead=2 * H), None))
+    later = after(jumped, (reading(H, wall_lead=2 * H), None), (reading(2 * H, wall_lead=2 * H), None))
+    assert (later.settled, later.alone_since) == (False, None)
+
+
+def test_a_time_that_both_others_confirm_is_not_contradicted() -> None:
+    heard = after(steady(), (reading(S), word(S)))
+    assert contradicted(heard, reading(2 * S)) is None
+
+
+def test_a_wall_that_is_wrong_alone_is_to_be_set_right_and_one_that_nobody_speaks_against_is_not_believed() -> None:
+    alone = after(steady(), (reading(S, wall_lead=2 * H), None))
+    assert "nothing is created until they agree" in str(trouble(alone, reading(2 * S, wall_lead=2 * H)))
+    confirmed = after(alone, (reading(3 * S, wall_lead=2 * H), word(3 * S)))
+    assert "set the wall clock right" in str(trouble(confirmed, reading(4 * S, wall_lead=2 * H)))
+
+
+def test_an_answer_without_a_date_leaves_what_the_provider_said_before() -> None:
+    heard = after(
+        steady(), (reading(S, wall_lead=2 * H), word(S)), (reading(2 * S, wall_lead=2 * H), word(2 * S, lead=None))
+    )
+    assert sound(heard, reading(3 * S, wall_lead=2 * H))
+
+
+@pytest.mark.parametrize(("lead", "told"), [(110 * S, False), (111 * S, True)])
+def test_what_the_wall_was_ahead_by_when_time_was_set_counts_for_no_later_jump(lead: timedelta, told: bool) -> None:
+    """Two jumps of less than a minute are told as one of more, if at all, only from there on."""
+    followed, _ = advance(steady(), reading(S, wall_lead=2 * H), word(S, lead=2 * H - 50 * S, doubt=2 * S))
+    assert followed.wall_lead > timedelta()
+    ahead = reading(2 * S, wall_lead=2 * H).wall - followed.now(BOOT + 2 * S)
+    _, jump = advance(followed, reading(2 * S, wall_lead=2 * H + lead - ahead - 50 * S + ahead), None)
+    assert (jump is not None) is told

@@ -10,7 +10,7 @@ import pytest
 from controller.core.billing import Bill, Bucket
 from controller.providers.runpod.account import Account, open_api
 from controller.providers.runpod.billing import bill_path, buckets_in, read_bill
-from controller.providers.runpod.document import Unreadable
+from controller.providers.runpod.document import Unreadable, document
 from tests.support.loop_clock import HandClock
 from tests.support.runpod_samples import API_KEY
 
@@ -41,6 +41,10 @@ def test_records_become_buckets_in_whole_millionths_rounded_up() -> None:
 
 def test_an_empty_bill_is_a_bill() -> None:
     assert buckets_in(answer()) == ()
+
+
+def test_what_is_no_document_is_told_as_that_and_not_as_a_bill_without_records() -> None:
+    assert buckets_in(b"<html>") == document(b"<html>") != buckets_in(b"{}")
 
 
 @pytest.mark.parametrize(

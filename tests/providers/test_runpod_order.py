@@ -215,6 +215,7 @@ def test_a_model_names_its_secrets_by_reference() -> None:
         "{{ RUNPOD_SECRET_hf.main }}",
     )
     assert body(model, environment={"HF_TOKEN": model.hub_token_reference})["env"]["HF_TOKEN"]
+    assert replace(MODEL, hub_token_secret=None).hub_token_reference is None
 
 
 def test_another_image_or_an_undeclared_model_is_not_ordered() -> None:

@@ -56,7 +56,9 @@ async def test_one_that_two_models_name_is_told_once_and_what_the_account_lacks_
     assert found.usd_per_month is None
 
 
-@pytest.mark.parametrize(("code", "told"), [(403, {}), (200, []), (200, {"networkVolumes": None}), (500, {})])
+@pytest.mark.parametrize(
+    ("code", "told"), [(403, {}), (200, []), (200, {"networkVolumes": None}), (500, {"networkVolumes": []})]
+)
 async def test_an_answer_that_tells_nothing_leaves_every_volume_unknown(code: int, told: Any) -> None:
     found = await storage(told, code=code)
     assert found.problem is not None
