@@ -13,6 +13,7 @@ from controller.core.book import Book
 from controller.core.deployment import CreateAnswer, ProviderState
 from controller.core.identity import ResourceKey
 from controller.core.inventory import Present
+from controller.core.lifecycle import Phase
 from controller.core.readiness import Verdict
 from controller.core.runtime import Scrape
 from controller.core.shortage import Shortage
@@ -195,6 +196,19 @@ async def test_a_machine_that_stopped_serving_is_probed_every_five_seconds(bench
     await bench.serve()
     bench.prober.verdict = Verdict.UNREACHABLE
     assert await probed_s(bench, for_s=12) == pytest.approx([0, 5, 10], abs=0.02)
+
+
+@on_bench
+async def test_the_latest_probe_of_each_live_machine_is_kept_and_no_other(bench: Bench) -> None:
+    one, other = await bench.serve(), await bench.serve("qwen-2", slot=1)
+    observer = bench.observer()
+    await observer.run_pass()
+    await observer.run_pass()  # what the first one listed
+    assert bench.view.value.probes.keys() == {one.id, other.id}
+    await bench.store.write(lambda tx: tx.put_record(replace(tx.record(other.id), phase=Phase.STOPPED)))
+    await bench.move(60)
+    await observer.run_pass()
+    assert bench.view.value.probes.keys() == {one.id}
 
 
 @pytest.mark.parametrize("why", ["stopping", "no endpoint", "not configured"])
