@@ -1,6 +1,7 @@
 """Are the volumes that models name asked for seldom, and what was known of them kept?"""
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -41,3 +42,18 @@ async def test_volumes_that_cannot_be_read_leave_what_is_known_and_are_asked_for
     storage = bench.view.value.storage
     assert storage is not None
     assert (storage.volumes, storage.problem, bench.provider.calls["storage"]) == ((MINE,), "scripted", 3)
+
+
+@on_bench
+async def test_volumes_are_asked_for_in_time_where_nothing_else_is_due_sooner(bench: Bench) -> None:
+    rare = replace(bench.policy, listing_idle=timedelta(hours=1))
+    watched = Watched(server="vllm", secret_reference=None, credential=None, volumes=True)
+    observer = bench.observer(rules=Rules(policy=rare, watched={"qwen": watched}, wanted=frozenset))
+    bench.provider.prices = {"L40S": Decimal("0.79")}
+    await bench.move(700)
+    await observer.run_pass()
+    assert bench.view.value.storage is not None
+    asked_at = bench.clock.now() - timedelta(minutes=20)
+    failed = Storage(volumes=(MINE,), asked_at=asked_at, problem="scripted")
+    bench.view.publish(replace(bench.view.value, storage=failed))
+    assert await observer.run_pass() == asked_at + timedelta(minutes=30)

@@ -69,6 +69,30 @@ async def test_only_a_start_that_was_watched_is_measured(
     assert bench.store.book.memory("qwen").cold_start == (None if took_s is None else timedelta(seconds=took_s))
 
 
+@on_bench
+async def test_how_long_a_start_took_whose_beginning_nobody_knows_is_not_known(bench: Bench) -> None:
+    record = await bench.start()
+    await bench.store.write(lambda tx: tx.put_record(replace(tx.record(record.id), started_at=None)))
+    await bench.move(30)
+    await passed(bench, await reconciler(bench))
+    assert (bench.record().phase, bench.store.book.memory("qwen").cold_start) == (Phase.ACTIVE, None)
+
+
+@pytest.mark.parametrize(("version", "told"), [("0.32.0", "runs vLLM 0.32.0"), (None, None)])
+@on_bench
+async def test_with_its_readiness_it_is_told_what_a_server_runs_that_says_so(
+    bench: Bench, version: str | None, told: str | None
+) -> None:
+    record = await bench.start()
+    task = await reconciler(bench)
+    view = await bench.look()
+    said = replace(view.probes[record.id], version=version)
+    bench.view.publish(replace(view, probes={record.id: said}))
+    await passed(bench, task, look=False)
+    ready = (await bench.events("deployment.phase"))[-1]
+    assert (ready["phase"]["to"], ready.get("detail")) == ("active", told)
+
+
 @pytest.mark.parametrize(
     ("verdict", "phase", "reason"),
     [
