@@ -48,6 +48,7 @@ The life of a machine, and the file that rules each step:
 * is it unused, looping, nobody's               core.idle, core.crash_loop, core.orphans and the task of each
 * does anybody wait for it still               core.abandonment, store.waits, tasks.abandonment_watcher
 * which of several machines takes a request     gateway.placement, gateway.rotation, gateway.trust
+* who has requests open on which machine        gateway.stream_leases, api.streaming, store.stream_leases
 * what does its server count, does it hang      core.runtime; core.hang, tasks.hang_detector
 * what does its log say                         core.machine_log, core.diagnosis, core.topology, tasks.log_watcher
 * fill its volumes before anybody asks          tasks.prefetcher

@@ -5,7 +5,6 @@ here and wake nothing; all else is not served. `build` puts the parts together f
 and the leases, `drain` ends what is open when the gateway stops.
 """
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -32,7 +31,7 @@ from controller.gateway.exchange import Desk, Exchange
 from controller.gateway.exposition import Moment, exposition
 from controller.gateway.listing import listed, one
 from controller.gateway.openapi import document
-from controller.gateway.passage import Passage
+from controller.gateway.passage import Passage, loop_time
 from controller.gateway.placement import Placement
 from controller.gateway.proof import Callers, Proofs
 from controller.gateway.proxy import Proxy
@@ -82,7 +81,7 @@ class Gateway:
         self._closing = Closing(self.tally, self._access_log)
         self._requests = 0
         self._allowances = Allowances(self.tally)
-        self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=_now)
+        self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=loop_time)
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
         self.spending = Spending(
@@ -231,7 +230,7 @@ class Gateway:
             raise RuntimeError(f"not served: {scope['type']}")
         self._requests += 1
         shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
-        passage = Passage(f"{self.name}-{self._requests:x}", _now())
+        passage = Passage(f"{self.name}-{self._requests:x}", loop_time())
         if self.rooms.draining:
             passage.headers.append(LEAVE_US)
         reply = Reply(send, scope, passage, voice_for(shape, scope["headers"]))
@@ -251,7 +250,7 @@ class Gateway:
             await reply.refuse(TOO_DEEP)
         finally:
             if shape is not None or reply.passage.outcome:
-                self._closing.end(reply, _now())
+                self._closing.end(reply, loop_time())
 
     async def _infer(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
         passage = reply.passage
@@ -268,7 +267,7 @@ class Gateway:
         try:
             await self._exchange(headers, receive, reply, shape)
         finally:
-            self.spending.ended(passage, _now())
+            self.spending.ended(passage, loop_time())
             self._allowances.give_back(standing)
 
     async def _exchange(self, headers: dict[bytes, bytes], receive: Receive, reply: Reply, shape: Shape) -> None:
@@ -338,11 +337,6 @@ class Gateway:
             usd_today=self.spending.known(),
         )
         return exposition(self.tally, moment)
-
-
-def _now() -> float:
-    """On the loop's clock. A gateway may be built before its loop runs."""
-    return asyncio.get_running_loop().time()
 
 
 def build(

@@ -5,7 +5,6 @@ whole answer, by one refusal, or by the client's leaving. Everything it took (a 
 the model server's answer) hangs on this object and is given back as it ends, however it ends (B12, B49).
 """
 
-import asyncio
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
@@ -15,6 +14,7 @@ import anyio
 from controller.core.errors import Code
 from controller.gateway.admission import Demand, Receive
 from controller.gateway.cutting import Cut
+from controller.gateway.passage import loop_time
 from controller.gateway.patience import not_running, progress
 from controller.gateway.placement import Place, Placement
 from controller.gateway.proxy import Proxy, broken
@@ -41,10 +41,6 @@ class Desk:
         self.proxy = proxy
         self.table = table
         self.spending = spending
-
-    def now(self) -> float:
-        """On the loop's clock. The desk may stand before its loop runs."""
-        return asyncio.get_running_loop().time()
 
 
 class Exchange:
@@ -147,7 +143,7 @@ class Exchange:
 
     def _charge(self, place: Place) -> None:
         """Raises `Refused` if this client may not be charged for it."""
-        now = self._desk.now()
+        now = loop_time()
         if self.demand.shape.inference:
             self._desk.spending.placed(self.reply.passage, place.route, now)
         self.reply.passage.placed(place.route.deployment, now)

@@ -4,6 +4,7 @@ Written on by whoever sees it happen, read once at its end for the log and the c
 what was said. Instants are seconds on the loop's clock; 0 is not yet.
 """
 
+import asyncio
 from bisect import bisect_left
 
 from controller.gateway.clients import ANYBODY, Client
@@ -11,6 +12,11 @@ from controller.gateway.tally import Histogram, Numbers
 
 UNKNOWN = Numbers()
 """For what was not admitted: it has no model."""
+
+
+def loop_time() -> float:
+    """Now, in a seventh of what asking anyio takes. Whoever asks may be made before the loop runs."""
+    return asyncio.get_running_loop().time()
 
 
 class Passage:
