@@ -209,7 +209,7 @@ async def _run(
         group.start_soon(herald.until_alone)
         herald.serves()
         group.start_soon(_beat, herald, gateway)
-        await serve(gateway.app, sockets, stopped)
+        await serve(gateway.app, sockets, stopped, direct=gateway.direct)
         group.cancel_scope.cancel()
 
 

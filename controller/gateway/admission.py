@@ -54,6 +54,15 @@ async def admit(
 ) -> Demand:
     """Raises `Refused`, or `ClientGone`."""
     body = await _read(headers, receive, config)
+    return demanded(headers, body, shape, client=client, config=config, table=table)
+
+
+def demanded(
+    headers: Headers, body: bytes, shape: Shape, *, client: Client, config: GatewayConfig, table: RouteTable
+) -> Demand:
+    """`admit`, of a body that is here. Raises `Refused`."""
+    if len(body) > config.body_limit:
+        raise _too_large(config.body_limit)
     try:
         asked = document.parse(body)
     except document.Unreadable as error:

@@ -7,7 +7,7 @@ the model server's answer) hangs on this object and is given back as it ends, ho
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
@@ -17,17 +17,26 @@ from controller.gateway.cutting import Cut
 from controller.gateway.passage import loop_time
 from controller.gateway.patience import not_running, progress
 from controller.gateway.placement import Place, Placement
-from controller.gateway.proxy import Proxy, broken
+from controller.gateway.proxy import Headed, Proxy, broken
 from controller.gateway.refusals import NO_RETRY, Refused
 from controller.gateway.reply import CutOff, Reply
 from controller.gateway.routes import Key, RouteTable
 from controller.gateway.spending import Spending
 from controller.gateway.waiting import WaitingRooms
-from controller.http1 import NotConnected
+from controller.http1 import Exchanging, NotConnected
+
+Carried = tuple[Place, Exchanging]
+"""A machine, and what was begun with it."""
 
 LAST_WORDS_LIMIT: Final = timedelta(seconds=5)
 TRIES: Final = 3
 AT_WORK: Final = "the model is at work"
+
+
+class Cancels(Protocol):
+    """Whatever carries an exchange at the moment."""
+
+    def cancel(self) -> None: ...
 
 
 class Desk:
@@ -50,14 +59,26 @@ class Exchange:
         self._receive = receive
         self._desk = desk
         self._sign_of_life = sign_of_life.total_seconds()
-        self._scope: anyio.CancelScope | Cut | None = None
+        self._scope: Cancels | None = None
+        self._carried: Carried | None = None
         self._verdict: Refused | None = None
         self._placed = False
         self.gone = False
 
-    async def run(self) -> Refused | None:
-        """The refusal it ended with, if it did."""
+    def carried_by(self, scope: Cancels) -> None:
+        """No task of its own has it, until `run`."""
+        self._scope = scope
+        self._placed = True
+        if self.reply.on_leave is not None:
+            self.reply.on_leave(self._client_left)
+
+    async def run(self, carried: Carried | None = None) -> Refused | None:
+        """The refusal it ended with, if it did. What is carried already goes on."""
+        self._carried = carried
         on_leave = self.reply.on_leave
+        if carried is not None and (self.gone or self._verdict is not None):
+            self._put_down(carried)
+            return await self.last_words()
         if on_leave is not None:
             on_leave(self._client_left)
         try:
@@ -70,10 +91,19 @@ class Exchange:
         finally:
             if on_leave is not None:
                 on_leave(None)
+        return await self.last_words()
+
+    async def last_words(self) -> Refused | None:
+        """Tells the refusal that it ends with, if it does and somebody hears it."""
         if self._verdict is not None and not self.gone and not self.reply.done:
             with anyio.move_on_after(LAST_WORDS_LIMIT.total_seconds()):
                 await self.reply.refuse(self._verdict)
         return self._verdict
+
+    async def told(self, status: int, headers: Headed, body: bytes) -> None:
+        """Its whole answer, to a client that takes it in its own time."""
+        await self.reply.start(status, headers)
+        await self.reply.last_piece(body)
 
     def end(self, refused: Refused) -> None:
         """From outside: the gateway stops."""
@@ -105,11 +135,13 @@ class Exchange:
     async def _serve_somewhere(self) -> None:
         avoid: frozenset[Key] = frozenset()
         while True:
-            place = await self._place(avoid)
+            place, begun = self._carried or (await self._place(avoid), None)
+            self._carried = None
             try:
-                self._charge(place)
+                if begun is None:
+                    self.charge(place)
                 self._placed = True
-                return await self._desk.proxy.relay(self.demand, place, self.reply)
+                return await self._desk.proxy.relay(self.demand, place, self.reply, begun)
             except NotConnected as error:
                 avoid |= {place.route.key}
                 if len(avoid) == TRIES:
@@ -117,6 +149,11 @@ class Exchange:
             finally:
                 self._placed = False
                 place.use.release()
+
+    def _put_down(self, carried: Carried) -> None:
+        place, begun = carried
+        self._desk.proxy.give_back(begun)
+        place.use.release()
 
     async def _place(self, avoid: frozenset[Key]) -> Place:
         alias, inference = self.demand.alias, self.demand.shape.inference
@@ -141,7 +178,7 @@ class Exchange:
             self.reply.passage.headers.append(NO_RETRY)
         return refused
 
-    def _charge(self, place: Place) -> None:
+    def charge(self, place: Place) -> None:
         """Raises `Refused` if this client may not be charged for it."""
         now = loop_time()
         if self.demand.shape.inference:

@@ -6,7 +6,7 @@ The client sees no byte before the model server's first, so a server that dies b
 happens, the answer of the model server is closed here.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -23,7 +23,7 @@ from controller.gateway.routes import Key
 from controller.gateway.signs import CHAT_SIGNS
 from controller.gateway.system_first import rearranged
 from controller.gateway.upstream import Upstream
-from controller.http1 import Incoming, Later, NotConnected, Overdue, WireError
+from controller.http1 import Exchanging, Incoming, Later, NotConnected, Outgoing, Overdue, WireError
 
 PAGE_BYTES: Final = 256 * 1024
 KEPT_BYTES: Final = 1024 * 1024
@@ -33,6 +33,9 @@ PASSED_ON: Final = frozenset(
 )
 
 Report = Callable[[Key, str, str], None]
+Headed = list[tuple[bytes, bytes]]
+Plain = tuple[int, Headed, bytes]
+"""Status, headers and body of a whole answer."""
 
 
 class Proxy:
@@ -42,15 +45,54 @@ class Proxy:
         self.open = 0
         """Answers of model servers that are not closed."""
 
-    async def relay(self, demand: Demand, place: Place, reply: Reply) -> None:
-        """Raises `Refused` for any ending but a whole answer, and `NotConnected` if it may be tried elsewhere."""
+    async def relay(self, demand: Demand, place: Place, reply: Reply, begun: Exchanging | None = None) -> None:
+        """Raises `Refused` for any ending but a whole answer, and `NotConnected` if it may be tried elsewhere. What was
+        begun already goes on."""
+        if begun is None:
+            await self._follow(self._upstream.send(self.request(demand, place)), demand, place, reply)
+        else:
+            self.open -= 1
+            await self._follow(_arrived(begun), demand, place, reply)
+
+    # A request that no task follows.
+
+    def kept(self, demand: Demand, place: Place) -> Exchanging | None:
+        """A connection that stands. Whoever gets it gives it back, or has `relay` go on with it."""
+        begun = self._upstream.kept(place.route, demand.shape)
+        self.open += begun is not None
+        return begun
+
+    def give_back(self, begun: Exchanging | None) -> None:
+        if begun is not None:
+            self.open -= 1
+            begun.close()
+
+    def request(self, demand: Demand, place: Place) -> Outgoing:
+        """Raises `Refused` where the machine lacks what was asked for."""
         body = rewritten(demand, place)
+        return self._upstream.request(
+            demand.alias, place.route, demand.shape, body, kind=demand.kind, accept=demand.accept
+        )
+
+    def plain(self, begun: Exchanging, demand: Demand, place: Place) -> Plain | None:
+        """A plain answer as it is passed on, if all of it is here; None, and nothing is taken of it, where it is not
+        whole, or none. Raises `Refused`."""
+        if not begun.ended_well() or not _is_plain(begun):
+            return None
+        body = begun.taken()
+        self._require_unbroken(body, demand, place)
+        return begun.status, _passed_on(begun), body
+
+    def _require_unbroken(self, answer: bytes, demand: Demand, place: Place) -> None:
+        signs = demand.shape.signs
+        if signs is not None and signs.failed_plainly(answer):
+            raise self._cut_short(place, "the model server broke its answer off")
+
+    async def _follow(self, sent: Awaitable[Incoming], demand: Demand, place: Place, reply: Reply) -> None:
         self.open += 1
         incoming: Incoming | None = None
         try:
-            incoming = await self._upstream.send(
-                demand.alias, place.route, demand.shape, body, kind=demand.kind, accept=demand.accept
-            )
+            incoming = await sent
             await self._answer(incoming, demand, place, reply)
         except NotConnected as error:
             self._report(place.route.key, "unreachable", str(error))
@@ -65,7 +107,7 @@ class Proxy:
                 incoming.close()
 
     async def _answer(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
-        if incoming.status >= 400 or pages.from_proxy(incoming.status, incoming.headers):
+        if _is_complaint(incoming):
             await self._complaint(incoming, place, reply)
         elif pages.content_type(incoming.headers) == pages.EVENTS:
             if _asked_as_stream(demand, place):
@@ -133,9 +175,7 @@ class Proxy:
                 break
         if reply.begun:
             return None if reply.done else await reply.finish()
-        signs = demand.shape.signs
-        if signs is not None and signs.failed_plainly(kept):
-            raise self._cut_short(place, "the model server broke its answer off")
+        self._require_unbroken(kept, demand, place)
         await _begin(reply, incoming, events=False)
         await reply.last_piece(kept)
 
@@ -211,8 +251,24 @@ async def _pass_events(reply: Reply, incoming: Incoming, data: bytes) -> None:
 
 async def _begin(reply: Reply, incoming: Incoming, *, events: bool) -> None:
     if not reply.begun:
-        headers = [pair for pair in incoming.headers if pair[0] in PASSED_ON]
-        await reply.start(incoming.status, headers, events=events)
+        await reply.start(incoming.status, _passed_on(incoming), events=events)
+
+
+def _is_complaint(incoming: Incoming) -> bool:
+    return incoming.status >= 400 or pages.from_proxy(incoming.status, incoming.headers)
+
+
+def _is_plain(incoming: Incoming) -> bool:
+    return not _is_complaint(incoming) and pages.content_type(incoming.headers) != pages.EVENTS
+
+
+def _passed_on(incoming: Incoming) -> Headed:
+    return [pair for pair in incoming.headers if pair[0] in PASSED_ON]
+
+
+async def _arrived(begun: Exchanging) -> Incoming:
+    await begun.head()
+    return begun
 
 
 def _announced(incoming: Incoming) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from controller.gateway.passage import Passage
 from controller.gateway.refusals import Refused, Voice
 from controller.http1 import Later
-from controller.http1.asked import ABORT, LEAVE, WRITE
+from controller.http1.asked import ABORT, ANSWER, LEAVE, WRITE
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -40,6 +40,7 @@ class Reply:
         extensions = scope.get("extensions") or {}
         self._abort: Callable[[], None] | None = extensions.get(ABORT)
         self.on_leave: Callable[[Callable[[], None] | None], None] | None = extensions.get(LEAVE)
+        self._answer: Callable[[int, list[tuple[bytes, bytes]], bytes], bool] | None = extensions.get(ANSWER)
         self._write: Callable[[bytes], bool] | None = extensions.get(WRITE)
         self._now = asyncio.get_running_loop().time
         self.status: int | None = None
@@ -116,6 +117,15 @@ class Reply:
         await self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
         self.done = True
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def at_once(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """The model's own whole answer, where the client takes it now; else False, and nothing is sent."""
+        if self._answer is None or not self._answer(status, headers + self.passage.headers, body):
+            return False
+        self.status = status
+        self.content = self.done = True
+        self.passage.passed(len(body), self._now())
+        return True
 
     async def refuse(self, refused: Refused) -> None:
         """The one ending for whatever went wrong, at any moment."""

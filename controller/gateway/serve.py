@@ -15,7 +15,7 @@ from controller.core.errors import Code
 from controller.gateway.config import CLIENT_LIMIT
 from controller.gateway.refusals import Refused
 from controller.http1 import server
-from controller.http1.asked import App
+from controller.http1.asked import App, Direct
 
 PROBE_AFTER_S: Final = 15
 PROBE_EVERY_S: Final = 5
@@ -37,11 +37,13 @@ def notice_the_vanished(listener: socket.socket) -> None:
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(CLIENT_LIMIT.total_seconds() * 1000))
 
 
-async def serve(app: App, sockets: Sequence[socket.socket], stopped: anyio.Event) -> None:
+async def serve(
+    app: App, sockets: Sequence[socket.socket], stopped: anyio.Event, *, direct: Direct | None = None
+) -> None:
     """Serves until `stopped`, then ends within the graceful limit. Takes the sockets."""
     for listener in sockets:
         notice_the_vanished(listener)
-    await server.serve(app, sockets, stopped, words=_words)
+    await server.serve(app, sockets, stopped, words=_words, direct=direct)
 
 
 def _words(status: int, why: str) -> tuple[list[tuple[bytes, bytes]], bytes]:

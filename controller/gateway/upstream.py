@@ -14,7 +14,7 @@ from typing import Final
 from controller.gateway.config import GatewayConfig
 from controller.gateway.routes import Route
 from controller.gateway.wires import Shape
-from controller.http1 import Incoming, Outgoing, Wire
+from controller.http1 import Exchanging, Incoming, Keeping, Outgoing
 
 USER_AGENT: Final = b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Safari/537.36"
 KEY_AGE_S: Final = 5.0
@@ -24,16 +24,23 @@ BLANK: Final = b"[redacted]"
 
 
 class Upstream:
-    def __init__(self, wire: Wire, config: GatewayConfig) -> None:
+    def __init__(self, wire: Keeping, config: GatewayConfig) -> None:
         self._wire = wire
         self._config = config
         self._keys: dict[str, tuple[str, float]] = {}
         self.proof_limit: timedelta = config.proof_limit
 
-    async def send(
-        self, alias: str, route: Route, shape: Shape, body: bytes, *, kind: bytes = JSON, accept: bytes = JSON
-    ) -> Incoming:
+    async def send(self, request: Outgoing) -> Incoming:
         """Raises `WireError`. Whoever gets the answer closes it."""
+        return await self._wire.send(request)
+
+    def kept(self, route: Route, shape: Shape) -> Exchanging | None:
+        """A connection that stands already; whoever gets it writes the request, and closes it."""
+        return self._wire.kept(route.endpoint + shape.path)
+
+    def request(
+        self, alias: str, route: Route, shape: Shape, body: bytes, *, kind: bytes = JSON, accept: bytes = JSON
+    ) -> Outgoing:
         key = self._key(alias)
         headers = [
             (b"content-type", kind),
@@ -43,7 +50,7 @@ class Upstream:
         ]
         if key:
             headers.append((b"authorization", b"Bearer " + key.encode()))
-        request = Outgoing(
+        return Outgoing(
             method="POST",
             url=route.endpoint + shape.path,
             headers=tuple(headers),
@@ -51,7 +58,6 @@ class Upstream:
             head_limit=self._config.head_limit,
             silence_limit=self._config.silence_limit,
         )
-        return await self._wire.send(request)
 
     def forget_key(self, alias: str) -> None:
         """A model server refused it: read it anew for the next request."""

@@ -10,8 +10,10 @@ do not load it.
 from controller.http1.pool import Pool
 from controller.http1.wire import (
     Disconnected,
+    Exchanging,
     Headers,
     Incoming,
+    Keeping,
     Later,
     NotConnected,
     Outgoing,
@@ -24,8 +26,10 @@ from controller.http1.wire import (
 
 __all__ = [
     "Disconnected",
+    "Exchanging",
     "Headers",
     "Incoming",
+    "Keeping",
     "Later",
     "NotConnected",
     "Outgoing",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, cast
 
-from controller.http1.asked import App, Asked, Pairs, answer
+from controller.http1.asked import App, Asked, Direct, Pairs, answer
 from controller.http1.reading import Misread, Reading
 
 BUFFER_BYTES: Final = 65_536
@@ -35,13 +35,16 @@ class Limits:
     """For a head from its first byte, for the rest of a body that nobody wants, for a client to hear its refusal."""
     flush: timedelta = timedelta(seconds=5)
     """For what was written before a cut."""
+    graceful: timedelta = timedelta(seconds=2)
+    """For what is open when the server ends."""
 
 
 class Door:
     """What all connections of a server share."""
 
-    def __init__(self, app: App, words: Words, limits: Limits) -> None:
+    def __init__(self, app: App, words: Words, limits: Limits, direct: Direct | None = None) -> None:
         self.app = app
+        self.direct = direct
         self.words = words
         self.keep_alive_s = limits.keep_alive.total_seconds()
         self.patience_s = limits.patience.total_seconds()
@@ -202,7 +205,9 @@ class Accepted(asyncio.Protocol):
         if self._next:
             asked = self._asked = self._next.popleft()
             self._deadline = None
-            asked.task = self._door.loop.create_task(asked.run(self._door.app))
+            door = self._door
+            if door.direct is None or not asked.whole or not door.direct(asked):
+                asked.task = door.loop.create_task(asked.run(door.app))
         elif self._fault is not None:
             self._refuse(self._fault)
         elif self._reading.in_head:

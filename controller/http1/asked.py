@@ -2,14 +2,17 @@
 
 The app speaks ASGI: `receive` gives the body as it comes, `send` takes the answer. A head is kept until its first
 bytes follow, so that both go out in one write; so long as nothing went out, an app that fails is still a whole 500. In
-the scope's extensions stand three calls beside: one writes a piece at once, one ends the connection without finishing
-the answer, one takes what to call when the client leaves.
+the scope's extensions stand four calls beside: one writes a whole answer at once, one a piece, one ends the connection
+without finishing the answer, one takes what to call when the client leaves.
+
+A request whose body is here may be taken without the app's task, by whoever answers it in some later turn of the loop:
+a task takes longer than a short answer. It has to be said then that it is `done`; or it goes on in a task after all.
 
 An answer's end is told by its length, by its last chunk, or, to HTTP/1.0, by the end of the connection.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -22,7 +25,11 @@ Send = Callable[[Message], Awaitable[None]]
 Pairs = list[tuple[bytes, bytes]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Left = Callable[[], None]
+Direct = Callable[["Asked"], bool]
+"""Takes a request whose body is here, and answers it without the app; False if it does not."""
 
+ANSWER: Final = "gpuwarden.answer"
+"""In a scope's extensions: writes a whole answer at once; False if it has to be sent the long way."""
 ABORT: Final = "gpuwarden.abort"
 """In a scope's extensions: ends the connection without finishing the answer."""
 LEAVE: Final = "gpuwarden.leave"
@@ -87,6 +94,7 @@ class Asked:
         "gone",
         "held",
         "keep",
+        "path",
         "task",
         "whole",
     )
@@ -95,6 +103,7 @@ class Asked:
         self._line = line
         self._transport = line.transport
         self._scope: Scope | None = scope
+        self.path: str = scope["path"]
         self.task: asyncio.Task[None] | None = None
         self.keep = keep
         """Another request may follow."""
@@ -122,21 +131,20 @@ class Asked:
     # What the connection tells it.
 
     async def run(self, app: App) -> None:
-        scope, self._scope = self._scope, None  # they must not know each other, or each request is garbage to be sought
-        assert scope is not None  # noqa: S101 - it is run once
-        scope["extensions"] = {ABORT: self.cut, LEAVE: self.on_leave, WRITE: self.write}
+        scope, self._scope = self.scope, None  # they must not know each other, or each request is garbage to be sought
+        await self._guarded(app(scope, self.receive, self.send))
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
         try:
-            await app(scope, self.receive, self.send)
+            await work
             if not self.complete and not self.gone:
-                _log.error("request_unanswered", path=scope["path"])
+                _log.error("request_unanswered", path=self.path)
                 self._fail()
         except Exception:  # whatever an app raises, its client has to hear of it, and the next request is not touched
-            _log.exception("request_failed", path=scope["path"])
+            _log.exception("request_failed", path=self.path)
             self._fail()
         finally:
-            if not self.complete:
-                self.cut()
-            self._line.end(self)
+            self.done()
 
     def take(self, piece: bytes) -> None:
         if not self.complete:
@@ -154,6 +162,42 @@ class Asked:
         self._wake()
         if self._left is not None:
             self._left()
+
+    # Where it is answered without the app's task.
+
+    @property
+    def scope(self) -> Scope:
+        scope = self._scope
+        assert scope is not None  # noqa: S101 - it is run, or taken, once
+        if "extensions" not in scope:
+            scope["extensions"] = {ANSWER: self.answer, ABORT: self.cut, LEAVE: self.on_leave, WRITE: self.write}
+        return scope
+
+    def body(self) -> bytes:
+        """Takes it. It has to be here as a whole."""
+        assert self.whole  # noqa: S101 - whoever takes a request looks first
+        self._told, self._scope = True, None
+        pieces, self._pieces, self.held = self._pieces, [], 0
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        """In a task of its own, as an app's."""
+        self.task = asyncio.get_running_loop().create_task(self._guarded(work))
+
+    def done(self) -> None:
+        """Nothing more is answered."""
+        if not self.complete:
+            self.cut()
+        self._left = None
+        self._line.end(self)
+
+    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Whole, and at once; False, with nothing done, where the client does not take it now."""
+        if self.begun or self._head is not None or self.gone or self._line.may_write is not None:
+            return False
+        self._begin(status, headers)
+        self._put(body, more=False)
+        return True
 
     # The app's side.
 

@@ -1,12 +1,14 @@
 """What is one socket doing, and how did its exchange end?
 
-One exchange at a time. What is poured goes on in the same turn of the loop in which it was read. Reading stops while
-nobody takes the pieces, and that pause is not counted as the server's silence. A body without a length ends with its
-connection; any other body that ends early is an error, whatever was received.
+One exchange at a time. A task waits for it, or somebody is told in the turn of the loop in which something came: a
+task costs more than all else that a short answer needs. What is poured goes on in that turn as well. Reading stops
+while nobody takes the pieces, and that pause is not counted as the server's silence. A body without a length ends with
+its connection; any other body that ends early is an error, whatever was received.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, cast
 
@@ -32,6 +34,8 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._deadline: float | None = None
         self._parser = httptools.HttpResponseParser(self)
+        self.told: Callable[[], None] | None = None
+        """What to call, where no task waits, whenever bytes came or the exchange ended."""
         self._begin()
         self.busy = False
 
@@ -46,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._buffered = 0
         self._paused = False
         self._framed = False
+        self._announced = False
         self._body_seen = False
         self._reusable = False
         self._head_limit: float | None = None
@@ -117,6 +122,21 @@ class Connection(asyncio.Protocol):
             self._sink = None
             self._wake()
 
+    @property
+    def ended_well(self) -> bool:
+        """All of it came, as it was announced."""
+        return self.complete and self.error is None
+
+    def taken(self) -> bytes:
+        """What came of the body, and was not taken yet."""
+        return self._take()
+
+    @property
+    def still_short(self) -> bool:
+        """It is on its way, its length is announced if its head came, and nobody has to take anything yet."""
+        under_way = self.error is None and not self.complete and not self._paused
+        return under_way and (self._announced or not self.got_head)
+
     def _take(self) -> bytes:
         piece = self.pieces.popleft() if len(self.pieces) == 1 else b"".join(self.pieces)
         self.pieces.clear()
@@ -135,7 +155,10 @@ class Connection(asyncio.Protocol):
             self._waiter = None
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
+        if self._waiter is None:
+            if self.told is not None:
+                self.told()
+        elif not self._waiter.done():
             self._waiter.set_result(None)
 
     @property
@@ -241,7 +264,9 @@ class Connection(asyncio.Protocol):
         if self._head_bytes > HEAD_BYTES:
             raise ValueError("the head is too long")
         name = name.lower()
-        if name in (b"content-length", b"transfer-encoding"):
+        if name == b"content-length":
+            self._framed = self._announced = True
+        elif name == b"transfer-encoding":
             self._framed = True
         self.headers.append((name, value))
 

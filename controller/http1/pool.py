@@ -7,7 +7,7 @@ dies after the write is never sent a second time from here. Addresses are `http:
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, Self
@@ -45,14 +45,65 @@ def parse_url(url: str) -> tuple[Target, bytes, bytes]:
 
 
 class Answer:
-    """An `Incoming` on one of the pool's connections."""
+    """An `Incoming` on one of the pool's connections, from before its request is written."""
+
+    __slots__ = ("_connection", "_pool", "_target", "headers", "status")
 
     def __init__(self, connection: Connection, pool: "Pool", target: Target) -> None:
         self._connection: Connection | None = connection
         self._pool = pool
         self._target = target
-        self.status = connection.status
-        self.headers: Headers = tuple(connection.headers)
+        self.status = 0
+        self.headers: Headers = ()
+        pool.open += 1
+
+    def write(self, request: Outgoing) -> None:
+        """Its request, once."""
+        _, path, authority = parse_url(request.url)
+        self._open().write(
+            _head(request, path, authority),
+            request.body,
+            head_limit=request.head_limit,
+            silence_limit=request.silence_limit,
+        )
+
+    async def head(self) -> None:
+        """Until status and headers are known. Raises `WireError`, and then it is closed."""
+        connection = self._open()
+        try:
+            await connection.head()
+        except BaseException:
+            self.close()
+            raise
+        self.status, self.headers = connection.status, tuple(connection.headers)
+
+    def tell(self, told: Callable[[], None] | None) -> None:
+        """Have `told` called when anything came, or it ended, where no task waits for it. It is not called once the
+        answer is closed."""
+        if self._connection is not None:
+            self._connection.told = told
+
+    def ended_well(self) -> bool:
+        """All of it came as it was announced: then status and headers are known, and all of the body is there."""
+        connection = self._open()
+        if connection.ended_well:
+            self.status, self.headers = connection.status, tuple(connection.headers)
+        return connection.ended_well
+
+    def taken(self) -> bytes:
+        """What came of the body, and was not taken yet."""
+        return self._open().taken()
+
+    @property
+    def still_short(self) -> bool:
+        """It is on its way, and so little of it came that it may be waited for whole."""
+        connection = self._connection
+        return connection is not None and connection.still_short
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            raise RuntimeError("this answer was closed")
+        return self._connection
 
     def chunks(self) -> AsyncIterator[bytes]:
         return self
@@ -86,6 +137,7 @@ class Answer:
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
+            connection.told = None
             self._pool.take_back(self._target, connection)
 
 
@@ -100,22 +152,27 @@ class Pool:
         """Exchanges that are not closed yet."""
 
     async def send(self, request: Outgoing) -> Answer:
-        target, path, authority = parse_url(request.url)
-        connection = self._kept(target) or await self._connect(target)
-        self.open += 1
+        answer = self.kept(request.url)
+        if answer is None:
+            target, _, _ = parse_url(request.url)
+            answer = Answer(await self._connect(target), self, target)
         try:
-            connection.write(
-                _head(request, path, authority),
-                request.body,
-                head_limit=request.head_limit,
-                silence_limit=request.silence_limit,
-            )
-            await connection.head()
+            answer.write(request)
         except BaseException:
-            self.open -= 1
-            connection.abort()
+            answer.close()
             raise
-        return Answer(connection, self, target)
+        await answer.head()
+        return answer
+
+    def kept(self, url: str) -> Answer | None:
+        """On a connection that is kept, if there is one: nothing is written yet. Whoever gets it closes it."""
+        target, _, _ = parse_url(url)
+        connections = self._idle.get(target)
+        while connections:
+            connection = connections.pop()
+            if connection.usable:
+                return Answer(connection, self, target)
+        return None
 
     def take_back(self, target: Target, connection: Connection) -> None:
         self.open -= 1
@@ -131,14 +188,6 @@ class Pool:
             for connection in connections:
                 connection.abort()
         self._idle.clear()
-
-    def _kept(self, target: Target) -> Connection | None:
-        connections = self._idle.get(target, [])
-        while connections:
-            connection = connections.pop()
-            if connection.usable:
-                return connection
-        return None
 
     async def _connect(self, target: Target) -> Connection:
         if target not in self._idle:

@@ -15,11 +15,10 @@ from typing import Final
 import anyio
 
 from controller.http1.accepted import Accepted, Door, Limits, Words
-from controller.http1.asked import App
+from controller.http1.asked import App, Direct
 
 BACKLOG: Final = 2048
 DEFAULTS: Final = Limits()
-GRACEFUL: Final = timedelta(seconds=2)
 ENDING_LIMIT: Final = timedelta(seconds=2)
 
 
@@ -29,11 +28,12 @@ async def serve(
     stopped: anyio.Event,
     *,
     words: Words,
-    graceful: timedelta = GRACEFUL,
+    direct: Direct | None = None,
     limits: Limits = DEFAULTS,
 ) -> None:
-    """Until `stopped`, and then until all is answered or `graceful` is over. Takes the sockets."""
-    door = Door(app, words, limits)
+    """Until `stopped`, and then until all is answered or the graceful limit is over. Takes the sockets. What `direct`
+    takes does not reach the app."""
+    door = Door(app, words, limits, direct)
     servers: list[asyncio.Server] = []
     try:
         for listener in sockets:
@@ -43,7 +43,7 @@ async def serve(
         _close(door, servers, sockets)
         for connection in list(door.connections):
             connection.stop()
-        with anyio.move_on_after(graceful.total_seconds()):
+        with anyio.move_on_after(limits.graceful.total_seconds()):
             await door.none_left.wait()
     finally:
         _close(door, servers, sockets)

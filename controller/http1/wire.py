@@ -62,9 +62,49 @@ class Incoming(Protocol):
         ...
 
 
+class Exchanging(Incoming, Protocol):
+    """An answer from before its request was written. It has neither status nor headers until `head` or `ended_well`
+    found them."""
+
+    def write(self, request: Outgoing) -> None:
+        """Its request, once."""
+        ...
+
+    def tell(self, told: Callable[[], None] | None) -> None:
+        """Have `told` called whenever something came, or it ended, while no task waits for it; not once it is
+        closed."""
+        ...
+
+    def ended_well(self) -> bool:
+        """All of it came as it was announced."""
+        ...
+
+    def taken(self) -> bytes:
+        """What came of the body, and was not taken yet."""
+        ...
+
+    @property
+    def still_short(self) -> bool:
+        """It has neither ended nor grown long, and may be waited for whole."""
+        ...
+
+    async def head(self) -> None:
+        """Until status and headers are known. Raises `Disconnected` or `Overdue`, and then it is closed."""
+        ...
+
+
 class Wire(Protocol):
     async def send(self, request: Outgoing) -> Incoming:
         """Raises `NotConnected`, `Disconnected` or `Overdue`."""
+        ...
+
+
+class Keeping(Wire, Protocol):
+    """One that keeps connections."""
+
+    def kept(self, url: str) -> Exchanging | None:
+        """On a connection that stands already, in the very turn; None where there is none. Whoever gets it closes
+        it."""
         ...
 
 

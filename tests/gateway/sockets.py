@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -54,7 +55,7 @@ async def served(upstream_port: int, **changes: Any) -> AsyncIterator[Served]:
     stopped = anyio.Event()
     async with anyio.create_task_group() as group:
         group.start_soon(gateway.run)
-        group.start_soon(serve, gateway.app, [listening], stopped)
+        group.start_soon(partial(serve, gateway.app, [listening], stopped, direct=gateway.direct))
         await _until_listening(listening.getsockname()[1])
         yield Served(gateway, daemon, pool, listening.getsockname()[1], listening)
         stopped.set()

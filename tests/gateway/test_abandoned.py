@@ -107,8 +107,8 @@ async def test_a_client_that_leaves_in_a_silence_takes_the_upstream_with_it(scri
 async def test_a_client_that_leaves_before_its_body_is_whole_wakes_nothing() -> None:
     async with raw_server(silent) as server, served(server.port) as gateway:
         async with asked(gateway, request(PLAIN)[:-5]):
-            await eventually(lambda: bool(gateway.gateway._reading))
-        await require_soon(lambda: not gateway.gateway._reading)
+            await eventually(lambda: bool(gateway.gateway._inference.reading))
+        await require_soon(lambda: not gateway.gateway._inference.reading)
         assert (server.requests, gateway.daemon.starts, gateway.daemon.leases) == ([], [], [])
 
 

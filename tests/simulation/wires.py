@@ -369,6 +369,9 @@ class Wire:
             raise
         return answer
 
+    def kept(self, url: str) -> None:
+        """There are no connections."""
+
 
 def _of_outgoing(request: Outgoing) -> Message:
     url = request.url

@@ -184,6 +184,9 @@ class AsgiWire:
             raise
         return answer
 
+    def kept(self, url: str) -> None:
+        """There are no connections."""
+
     @property
     def open(self) -> int:
         """Apps that are still at work."""

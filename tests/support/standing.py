@@ -5,7 +5,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -85,7 +85,7 @@ async def standing(
             raise
 
     async def serve() -> None:
-        await server.serve(watched, [listener], found.stopped, words=words, graceful=graceful, limits=limits)
+        await server.serve(watched, [listener], found.stopped, words=words, limits=replace(limits, graceful=graceful))
         found.ended.set()
 
     async with anyio.create_task_group() as group:
