@@ -21,9 +21,10 @@ from controller.gateway.refusals import Refused
 from controller.gateway.reply import Reply
 from controller.gateway.routes import Key
 from controller.gateway.signs import CHAT_SIGNS
+from controller.gateway.straight import Straight
 from controller.gateway.system_first import rearranged
 from controller.gateway.upstream import Upstream
-from controller.http1 import Exchanging, Incoming, Later, NotConnected, Outgoing, Overdue, WireError
+from controller.http1 import Exchanging, Incoming, NotConnected, Outgoing, Overdue, WireError
 
 PAGE_BYTES: Final = 256 * 1024
 KEPT_BYTES: Final = 1024 * 1024
@@ -121,17 +122,9 @@ class Proxy:
     async def _events(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
         signs = demand.shape.signs
         events = Events(signs or CHAT_SIGNS)
-        byte_came = place.use.byte_came
-
-        def sink(piece: bytes) -> Later | None:
-            byte_came()
-            whole = events.take(piece)
-            if not whole:
-                return None
-            return reply.push(whole) if reply.begun else partial(_pass_events, reply, incoming, whole)
-
+        way = Straight(events, reply, place.use, partial(_pass_events, reply, incoming))
         try:
-            await incoming.pour(sink)
+            await incoming.pour(way.take, way)
             rest = events.rest()
         except StreamFailed as failure:
             if failure.before:

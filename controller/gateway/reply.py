@@ -13,7 +13,7 @@ from typing import Any, Final
 from controller.gateway.passage import Passage
 from controller.gateway.refusals import Refused, Voice
 from controller.http1 import Later
-from controller.http1.asked import ABORT, ANSWER, LEAVE, WRITE
+from controller.http1.asked import ABORT, ANSWER, LEAVE, OUTLET, WRITE, Outlet
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -42,6 +42,7 @@ class Reply:
         self.on_leave: Callable[[Callable[[], None] | None], None] | None = extensions.get(LEAVE)
         self._answer: Callable[[int, list[tuple[bytes, bytes]], bytes], bool] | None = extensions.get(ANSWER)
         self._write: Callable[[bytes], bool] | None = extensions.get(WRITE)
+        self.outlet: Outlet | None = extensions.get(OUTLET)
         self._now = asyncio.get_running_loop().time
         self.status: int | None = None
         self.events = False
@@ -56,8 +57,7 @@ class Reply:
         self._sent: bytes = b""
         self.begun_at = passage.arrived_at
         """When its request began to arrive."""
-        self.sent_at = self.begun_at
-        """When something was last sent; before that, when it was asked for."""
+        self._sent_at = self.begun_at
 
     @property
     def begun(self) -> bool:
@@ -72,6 +72,11 @@ class Reply:
             and self.sending_since is None
             and (not self.content or self._sent.endswith(BOUNDARIES))
         )
+
+    @property
+    def sent_at(self) -> float:
+        """When something was last sent, or passed by; before that, when it was asked for."""
+        return max(self._sent_at, self.passage.last_at)
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]], *, events: bool = False) -> None:
         if events:  # its length is not the model server's: comments are put between, an error at its end
@@ -96,11 +101,11 @@ class Reply:
     def push(self, data: bytes) -> Later | None:
         """As `piece`, at once where the client takes it; else what is to be done."""
         self.content = True
-        self._sent, self.sent_at = data, self._now()
-        self.passage.passed(len(data), self.sent_at)
+        self._sent, self._sent_at = data, self._now()
+        self.passage.passed(len(data), self._sent_at)
         if self._write is not None and self._write(data):
             return None
-        self.sending_since = self.sent_at
+        self.sending_since = self._sent_at
         return partial(self._body, data)
 
     async def last_piece(self, data: bytes) -> None:
@@ -148,6 +153,6 @@ class Reply:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _send(self, message: Message) -> None:
-        self.sent_at = self.sending_since = self._now()
+        self._sent_at = self.sending_since = self._now()
         await self._asgi_send(message)
         self.sending_since = None

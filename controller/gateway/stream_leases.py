@@ -24,27 +24,28 @@ log = structlog.get_logger(__name__)
 class Use:
     """One request's share in a lease. Released once, however often it is called."""
 
-    __slots__ = ("_lease",)
+    __slots__ = ("lease",)
 
     def __init__(self, lease: "Lease") -> None:
-        self._lease = lease
+        self.lease = lease
         lease.uses.add(self)
 
     @property
     def key(self) -> Key:
-        return self._lease.key
+        return self.lease.key
 
     def byte_came(self) -> None:
-        self._lease.last_byte_at = self._lease.now()
+        self.lease.last_byte_at = self.lease.now()
 
     def release(self) -> None:
-        self._lease.uses.discard(self)
+        self.lease.uses.discard(self)
 
 
 class NoUse:
     """In the place of a `Use` for what is no use of a machine: nothing is counted, told or given back."""
 
     __slots__ = ()
+    lease: None = None
 
     def byte_came(self) -> None: ...
 

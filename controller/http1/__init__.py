@@ -1,10 +1,10 @@
 """How does HTTP/1.1 go over a socket without a library's weight?
 
 On httptools, for the gateway's hot path and for our own API over its sockets; it imports nothing of ours. As a client:
-`wire` is what callers see and tests replace, `connection` one socket, `pool` the real thing. As a server: `server`
-stands on listening sockets, `accepted` is one client's connection, `reading` what it asks, `asked` one request with
-its answer; an app sees ASGI, and what `asked` adds to it. Whoever serves imports it from there: commands that only ask
-do not load it.
+`wire` is what callers see and tests replace, `connection` one socket, `chunks` what passes it without being parsed,
+`pool` the real thing. As a server: `server` stands on listening sockets, `accepted` is one client's connection,
+`reading` what it asks, `asked` one request with its answer; an app sees ASGI, and what `asked` adds to it. Whoever
+serves imports it from there: commands that only ask do not load it.
 """
 
 from controller.http1.pool import Pool
@@ -19,6 +19,7 @@ from controller.http1.wire import (
     Outgoing,
     Overdue,
     Sink,
+    Through,
     TooLarge,
     Wire,
     WireError,
@@ -36,6 +37,7 @@ __all__ = [
     "Overdue",
     "Pool",
     "Sink",
+    "Through",
     "TooLarge",
     "Wire",
     "WireError",

@@ -3,7 +3,8 @@
 The app speaks ASGI: `receive` gives the body as it comes, `send` takes the answer. A head is kept until its first
 bytes follow, so that both go out in one write; so long as nothing went out, an app that fails is still a whole 500. In
 the scope's extensions stand four calls beside: one writes a whole answer at once, one a piece, one ends the connection
-without finishing the answer, one takes what to call when the client leaves.
+without finishing the answer, one takes what to call when the client leaves. Beside them stands what takes chunks that
+are framed already.
 
 A request whose body is here may be taken without the app's task, by whoever answers it in some later turn of the loop:
 a task takes longer than a short answer. It has to be said then that it is `done`; or it goes on in a task after all.
@@ -34,6 +35,8 @@ ABORT: Final = "gpuwarden.abort"
 """In a scope's extensions: ends the connection without finishing the answer."""
 LEAVE: Final = "gpuwarden.leave"
 """In a scope's extensions: takes what to call when the client leaves, or None."""
+OUTLET: Final = "gpuwarden.outlet"
+"""In a scope's extensions: an `Outlet`."""
 WRITE: Final = "gpuwarden.write"
 """In a scope's extensions: writes one piece of a begun answer at once; False if it has to be sent the long way."""
 
@@ -73,6 +76,14 @@ class Line(Protocol):
         ...
 
 
+class Outlet(Protocol):
+    """For whoever writes what is framed as a chunk already."""
+
+    transport: asyncio.Transport
+    flows: bool
+    """It may be written: the answer goes out in chunks, has begun and not ended, and its client is there."""
+
+
 class Asked:
     __slots__ = (
         "_bodiless",
@@ -87,21 +98,22 @@ class Asked:
         "_pieces",
         "_scope",
         "_told",
-        "_transport",
         "_waiter",
         "begun",
         "complete",
+        "flows",
         "gone",
         "held",
         "keep",
         "path",
         "task",
+        "transport",
         "whole",
     )
 
     def __init__(self, line: Line, scope: Scope, *, keep: bool, expects: bool) -> None:
         self._line = line
-        self._transport = line.transport
+        self.transport = line.transport
         self._scope: Scope | None = scope
         self.path: str = scope["path"]
         self.task: asyncio.Task[None] | None = None
@@ -124,6 +136,7 @@ class Asked:
         self._empty = self._bodiless = scope["method"] == "HEAD"
         self._old = scope["http_version"] == "1.0"
         self._chunked = False
+        self.flows = False
         self._length: int | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._left: Left | None = None
@@ -158,7 +171,7 @@ class Asked:
 
     def leave(self) -> None:
         """The client left, or can no longer be understood."""
-        self.gone = True
+        self.gone, self.flows = True, False
         self._wake()
         if self._left is not None:
             self._left()
@@ -170,7 +183,8 @@ class Asked:
         scope = self._scope
         assert scope is not None  # noqa: S101 - it is run, or taken, once
         if "extensions" not in scope:
-            scope["extensions"] = {ANSWER: self.answer, ABORT: self.cut, LEAVE: self.on_leave, WRITE: self.write}
+            calls = {ANSWER: self.answer, ABORT: self.cut, LEAVE: self.on_leave, WRITE: self.write}
+            scope["extensions"] = {**calls, OUTLET: self}
         return scope
 
     def body(self) -> bytes:
@@ -213,7 +227,7 @@ class Asked:
             if self._expects:
                 self._expects = False
                 if not self.begun and not self.whole:
-                    self._transport.write(CONTINUE)
+                    self.transport.write(CONTINUE)
             await self._wait()
         return {"type": "http.disconnect"}
 
@@ -232,14 +246,14 @@ class Asked:
         if not self.begun or self.complete or self.gone or self._line.may_write is not None or not piece:
             return False
         if self._chunked:
-            self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            self.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             return True
         return False
 
     def cut(self) -> None:
         """Ends the connection; what was written before still goes out, for a bounded time."""
         if not self.gone:
-            self.gone = True
+            self.gone, self.flows = True, False
             # To HTTP/1.0 the end of a connection is the end of an answer: only a reset says that it is none.
             self._line.cut(reset=self.begun and self._length is None and not self._chunked)
 
@@ -286,7 +300,7 @@ class Asked:
                 body += b"0\r\n\r\n"
         self._out(head, body)
         if not more:
-            self.complete = True
+            self.complete, self.flows = True, False
             self._pieces, self.held = [], 0
             self._wake()
 
@@ -299,7 +313,7 @@ class Asked:
             elif self._old:
                 self.keep = False
             else:
-                self._chunked = True
+                self._chunked = self.flows = True
                 head += b"transfer-encoding: chunked\r\n"
         if self._expects and not self.whole:  # a client that was not told to go on may, or may not, send its body
             self.keep = False
@@ -313,10 +327,10 @@ class Asked:
 
     def _out(self, head: bytes, body: bytes) -> None:
         if len(body) > JOINED_BYTES:
-            self._transport.write(head)
-            self._transport.write(body)
+            self.transport.write(head)
+            self.transport.write(body)
         elif head or body:
-            self._transport.write(head + body)
+            self.transport.write(head + body)
 
     def _fail(self) -> None:
         """The app gave no answer, or not to its end."""

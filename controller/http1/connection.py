@@ -14,7 +14,8 @@ from typing import Final, cast
 
 import httptools
 
-from controller.http1.wire import Disconnected, Later, Overdue, Sink, WireError
+from controller.http1.chunks import END, size_of_chunk
+from controller.http1.wire import Disconnected, Later, Overdue, Sink, Through, WireError
 
 WRITE_LIMIT: Final = timedelta(seconds=120)
 # Shorter than the 5 s after which uvicorn, and vLLM on it, close an idle connection: a request must not meet that
@@ -56,6 +57,10 @@ class Connection(asyncio.Protocol):
         self._head_limit: float | None = None
         self._silence: float | None = None
         self._sink: Sink | None = None
+        self._offered: Through | None = None
+        self._through: Through | None = None
+        """It is asked before the parser: only where the parser stands between two chunks, with a sink that waits."""
+        self._between_chunks = False
         self._full: Later | None = None
         self._sink_raised: Exception | None = None
 
@@ -91,8 +96,8 @@ class Connection(asyncio.Protocol):
                 return None
             await self._wait()
 
-    async def pour(self, sink: Sink) -> None:
-        """Hand every piece to `sink`, up to the body's announced end."""
+    async def pour(self, sink: Sink, through: Through | None = None) -> None:
+        """Hand every piece to `sink`, or `through`, up to the body's announced end."""
         full: Later | None = None
         while True:
             if full is not None:
@@ -106,11 +111,11 @@ class Connection(asyncio.Protocol):
                 raise self.error
             if self.complete:
                 return
-            self._sink = sink
+            self._sink, self._offered = sink, through
             try:
                 await self._wait()
             finally:
-                self._sink = None
+                self._sink = self._offered = self._through = None
             full, self._full = self._full, None
 
     def _pour_on(self, sink: Sink) -> None:
@@ -198,6 +203,8 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if self._deadline is None or self._paused:
             return
+        if self._through is not None and self._silence is not None:
+            self._deadline = max(self._deadline, self._through.heard_at + self._silence)
         if self._loop.time() < self._deadline:
             self._timer = self._loop.call_at(self._deadline, self._look)
         elif self.busy and not self.complete:
@@ -217,9 +224,19 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self.busy:
+        through = self._through
+        if through is not None:
+            size = size_of_chunk(data)
+            if size and through.passed(data, size):
+                return  # which leaves the parser where it is: it need not see it
+            self._through = None
+        if self.busy:
+            self._read(data)
+        else:
             self.abort()
-            return
+
+    def _read(self, data: bytes) -> None:
+        self._between_chunks = False
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -231,6 +248,8 @@ class Connection(asyncio.Protocol):
             self._wake()
         if self._sink is not None and self.pieces:
             self._pour_on(self._sink)
+        if self._between_chunks and self._sink is not None and data.endswith(END):  # else the next one's size has begun
+            self._through = self._offered
 
     def eof_received(self) -> bool:
         return False
@@ -287,7 +306,14 @@ class Connection(asyncio.Protocol):
             self._paused = True
             self._transport.pause_reading()
 
+    def on_chunk_header(self) -> None:
+        self._between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        self._between_chunks = True
+
     def on_message_complete(self) -> None:
+        self._between_chunks = False
         if not self.got_head:
             return
         self.complete = True

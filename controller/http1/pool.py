@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from controller.http1.connection import Connection
-from controller.http1.wire import Headers, NotConnected, Outgoing, Sink, TooLarge
+from controller.http1.wire import Headers, NotConnected, Outgoing, Sink, Through, TooLarge
 
 CONNECT_LIMIT: Final = timedelta(seconds=10)
 
@@ -118,9 +118,9 @@ class Answer:
             raise StopAsyncIteration
         return piece
 
-    async def pour(self, sink: Sink) -> None:
+    async def pour(self, sink: Sink, through: Through | None = None) -> None:
         if self._connection is not None:
-            await self._connection.pour(sink)
+            await self._connection.pour(sink, through)
             self.close()
 
     async def read(self, limit: int) -> bytes:

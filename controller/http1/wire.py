@@ -17,6 +17,20 @@ Sink = Callable[[bytes], Later | None]
 """Takes a piece at once; what it returns, if anything, has to be done before it is given another."""
 
 
+class Through(Protocol):
+    """What may stand before a sink, for what need not be taken out of its frame."""
+
+    def passed(self, chunk: bytes, size: int) -> bool:
+        """Takes one whole chunk at once as it came, with the size of what is in it. Where it says False it has done
+        nothing, and the sink gets the piece."""
+        ...
+
+    @property
+    def heard_at(self) -> float:
+        """When it last took one, on the loop's clock."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Outgoing:
     """One request. `None` as a limit means that there is none. Not frozen, as freezing costs each request more than
@@ -48,9 +62,9 @@ class Incoming(Protocol):
         """The body as it comes. Raises `Disconnected` or `Overdue` when it does not end as announced."""
         ...
 
-    async def pour(self, sink: Sink) -> None:
+    async def pour(self, sink: Sink, through: Through | None = None) -> None:
         """The body as it comes into `sink`, to its end: what `chunks` does without a task's turn for each piece. Raises
-        the same, and what `sink` raises."""
+        the same, and what `sink` raises. Whole chunks are offered to `through` first, or they are not."""
         ...
 
     async def read(self, limit: int) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from controller.cli.chat import chat, gateway_root
 from controller.cli.exits import Exit, Failure
-from controller.http1 import NotConnected, Outgoing, Sink
+from controller.http1 import NotConnected, Outgoing, Sink, Through
 from controller.settings import Settings
 from tests.cli.conftest import Run
 from tests.test_settings import SHORT, taken
@@ -28,7 +28,7 @@ class Spoken:
         for piece in self._pieces:
             yield piece
 
-    async def pour(self, sink: Sink) -> None:
+    async def pour(self, sink: Sink, through: Through | None = None) -> None:
         async for piece in self.chunks():
             full = sink(piece)
             if full is not None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, Sink, TooLarge
+from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, Sink, Through, TooLarge
 from tests.simulation.kernel import Program
 from tests.support.asgi_wire import ABORT, LEAVE
 
@@ -332,7 +332,7 @@ class Answer:
             raise Disconnected("cut", got_head=True)
         raise StopAsyncIteration
 
-    async def pour(self, sink: Sink) -> None:
+    async def pour(self, sink: Sink, through: Through | None = None) -> None:
         async for piece in self:
             full = sink(piece)
             if full is not None:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import anyio
 
-from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, Sink, TooLarge
+from controller.http1 import Disconnected, Headers, NotConnected, Outgoing, Overdue, Sink, Through, TooLarge
 
 Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -138,7 +138,7 @@ class AsgiAnswer:
             raise Disconnected("cut", got_head=True)
         raise StopAsyncIteration
 
-    async def pour(self, sink: Sink) -> None:
+    async def pour(self, sink: Sink, through: Through | None = None) -> None:
         async for piece in self:
             full = sink(piece)
             if full is not None:
