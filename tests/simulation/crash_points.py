@@ -20,8 +20,8 @@ from typing import Final
 
 from tests.simulation.crash_stage import Point, Stage
 from tests.simulation.crash_verdict import play, require
-from tests.simulation.kernel import order_scopes, restart_numbers
 from tests.simulation.logged import keep_failures
+from tests.simulation.loop import order_scopes, restart_numbers
 from tests.simulation.machine import fresh_store, with_locks
 from tests.simulation.stories import STORIES
 

@@ -14,7 +14,6 @@ import hashlib
 import heapq
 import itertools
 import random
-import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -22,130 +21,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from anyio._backends import _asyncio as backend
+from tests.simulation.loop import Loop, Ready
 
 BEGIN: Final = datetime(2026, 11, 29, 12, tzinfo=UTC)
 TURNS_WITHOUT_TIME: Final = 20_000
 """So many turns in one instant are a program that turns in a circle."""
 TIMERS_MANY: Final = 256
+"""From so many on, those that were cancelled are thrown out now and then."""
 KEPT: Final = 400
 _never_collected: "list[Kernel]" = []
 """A collector would close what is suspended, and that runs its `finally`. A campaign gives each run a process."""
-
-_numbers = itertools.count(1)
-
-
-class Ordered(asyncio.Task[Any]):
-    """A task whose place in a set does not depend on where it lies in memory: the same seed, the same order."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self._number = next(_numbers)
-        super().__init__(*args, **options)
-
-    def __hash__(self) -> int:
-        return self._number
-
-
-class InOrder(dict[Any, None]):
-    """A set that is walked in the order in which it was filled."""
-
-    def add(self, entry: Any) -> None:
-        self[entry] = None
-
-    def discard(self, entry: Any) -> None:
-        self.pop(entry, None)
-
-    def remove(self, entry: Any) -> None:
-        del self[entry]
-
-
-def order_scopes() -> None:
-    """anyio keeps tasks and scopes in sets; what is cancelled first must not depend on memory either."""
-    real = backend.CancelScope.__init__
-
-    def ordered(self: Any, *args: Any, **options: Any) -> None:
-        real(self, *args, **options)
-        self._child_scopes, self._tasks = InOrder(), InOrder()
-
-    backend.CancelScope.__init__ = ordered  # type: ignore[method-assign]
-
-
-def restart_numbers() -> None:
-    """The next task is the first: a run must not depend on what ran before it in this process."""
-    global _numbers  # one counter per run, and a run has the process to itself
-    _numbers = itertools.count(1)
-
-
-class Loop(asyncio.BaseEventLoop):
-    """One program's event loop. It never runs by itself: the kernel calls `turn`."""
-
-    def __init__(self, program: "Program") -> None:
-        super().__init__()
-        self.program = program
-        self.waiting: deque[asyncio.Handle] = vars(self)["_ready"]
-        self.timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        """A heap; the number keeps those of one instant in the order in which they were set."""
-        self._timer_number = itertools.count()
-        self._thread_id = threading.get_ident()  # it counts as running: asyncio asks
-        self.set_task_factory(lambda loop, coro, **options: Ordered(coro, loop=loop, **options))
-
-    def time(self) -> float:
-        return self.program.kernel.time
-
-    def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector here."""
-
-    def run_in_executor(self, *_: Any) -> Any:  # type: ignore[override]  # it never returns
-        raise RuntimeError("no thread may be used in a simulation")
-
-    def call_at(  # type: ignore[override]  # any arguments
-        self, when: float, callback: Any, *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self.timers, (when, next(self._timer_number), timer))
-        return timer
-
-    def next_timer(self) -> float | None:
-        timers = self.timers
-        while timers and timers[0][2]._cancelled:  # asked at every step of the clock
-            heapq.heappop(timers)
-        if len(timers) > TIMERS_MANY and sum(timer.cancelled() for _, _, timer in timers) > len(timers) // 2:
-            timers[:] = [entry for entry in timers if not entry[2].cancelled()]
-            heapq.heapify(timers)
-        return timers[0][0] if timers else None
-
-    def collect(self) -> None:
-        """Make ready what is due."""
-        timers, now = self.timers, self.program.kernel.time
-        while timers and timers[0][0] <= now:
-            timer = heapq.heappop(timers)[2]
-            if not timer._cancelled:
-                self.waiting.append(timer)
-
-    def turn(self, draw: random.Random) -> int:
-        """Run what is ready now, in a drawn order; what it makes ready waits for the next turn."""
-        batch: list[Any] = list(self.waiting)  # what a handle holds has no public name
-        self.waiting.clear()
-        if len(batch) > 1:
-            draw.shuffle(batch)
-        program = self.program
-        asyncio._set_running_loop(self)
-        try:
-            for handle in batch:
-                if program.dying:
-                    program.count_down()
-                if not program.alive:
-                    break
-                if not handle._cancelled:
-                    try:
-                        handle._context.run(handle._callback, *handle._args)
-                    except (SystemExit, KeyboardInterrupt):
-                        raise
-                    except BaseException as problem:  # as asyncio's own handles do
-                        self.call_exception_handler({"message": f"in {handle!r}", "exception": problem})
-        finally:
-            asyncio._set_running_loop(None)
-        return len(batch)
+Timer = tuple[float, int, Ready]
 
 
 class Program:
@@ -155,14 +41,26 @@ class Program:
         self.kernel = kernel
         self.name = name
         self.alive = True
-        self.stopped = 0
-        """How often it was stopped and not yet continued (SIGSTOP, a machine asleep)."""
+        self._stopped = 0
         self.loop = Loop(self)
         self.loop.set_exception_handler(self._failed)
         self._at_death: dict[object, Callable[[], None]] = {}
         self._kept: list[Any] = []
-        self._dies_in: int | None = None
+        self.dying = False
+        """Is, or was, its end at some callback ordered?"""
+        self._dies_in = 0
         self.problems: list[str] = []
+
+    @property
+    def stopped(self) -> int:
+        """How often it was stopped and not yet continued (SIGSTOP, a machine asleep)."""
+        return self._stopped
+
+    @stopped.setter
+    def stopped(self, times: int) -> None:
+        self._stopped = times
+        if self.alive:
+            self.kernel.note_stopped(self)
 
     def start(self, main: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Begin a task of this program from outside of it."""
@@ -187,28 +85,20 @@ class Program:
 
     def dies_in(self, callbacks: int) -> None:
         """Let it die at the callback that many from now: at any await that it may be at."""
-        self._dies_in = callbacks
-
-    @property
-    def dying(self) -> bool:
-        """Is, or was, its end at some callback ordered?"""
-        return self._dies_in is not None
+        self.dying, self._dies_in = True, callbacks
 
     def count_down(self) -> None:
-        if self._dies_in is not None:
-            self._dies_in -= 1
-            if self._dies_in < 0:
-                self.die()
+        self._dies_in -= 1
+        if self._dies_in < 0:
+            self.die()
 
     def die(self) -> None:
         """End now. Nothing of it runs any more."""
         if not self.alive:
             return
         self.alive = False
-        self._kept += [asyncio.all_tasks(self.loop), list(self.loop.waiting), list(self.loop.timers)]
+        self._kept += [asyncio.all_tasks(self.loop), list(self.loop.waiting), self.kernel.bury(self)]
         self.loop.waiting.clear()
-        self.loop.timers.clear()
-        self.kernel.bury(self)
         for act in list(self._at_death.values()):
             act()
 
@@ -276,13 +166,20 @@ class Kernel:
         _never_collected.append(self)
         self.time = 0.0
         self.trace = Trace()
-        self._draw = random.Random(f"schedule {seed}")
+        self._draw = random.Random(f"schedule {seed}").random
         self._programs: list[Program] = []
-        self._loops: list[Loop] = []
-        """Of the programs that live, in their order."""
+        """Those that live, in their order."""
         self._buried: list[Program] = []
+        self._stopped: set[Program] = set()
+        self.ready: list[Loop] = []
+        """Loops with something to run."""
+        self._timers: list[Timer] = []
+        """A heap; the number keeps those of one instant in the order in which they were set."""
+        self._held: list[Timer] = []
+        """Timers that came to be due while their program was stopped."""
+        self._timers_many = TIMERS_MANY
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._event_number = itertools.count()
+        self._number = itertools.count()
 
     @property
     def now(self) -> datetime:
@@ -291,13 +188,32 @@ class Kernel:
     def program(self, name: str) -> Program:
         made = Program(self, name)
         self._programs.append(made)
-        self._loops.append(made.loop)
         return made
 
-    def bury(self, program: Program) -> None:
+    def bury(self, program: Program) -> list[Timer]:
+        """It is dead. Returns its timers: what they hold must not be collected."""
         self._programs.remove(program)
-        self._loops.remove(program.loop)
         self._buried.append(program)
+        self._stopped.discard(program)
+        if program.loop in self.ready:
+            self.ready.remove(program.loop)
+        every = self._timers + self._held
+        self._keep([timer for timer in every if timer[2]._loop is not program.loop])
+        return [timer for timer in every if timer[2]._loop is program.loop]
+
+    def note_stopped(self, program: Program) -> None:
+        """It was stopped or continued: what came to be due meanwhile is due then."""
+        if program.stopped:
+            self._stopped.add(program)
+        elif program in self._stopped:
+            self._stopped.remove(program)
+            self._keep(self._timers + self._held)
+
+    def _keep(self, timers: list[Timer]) -> None:
+        """These are the timers from now on, without those that were cancelled."""
+        self._timers, self._held = [timer for timer in timers if not timer[2]._cancelled], []
+        heapq.heapify(self._timers)
+        self._timers_many = max(TIMERS_MANY, 2 * len(self._timers))
 
     def problems(self) -> list[str]:
         """What went wrong inside programs, dead ones too, that no caller was told."""
@@ -309,10 +225,18 @@ class Kernel:
 
     def at(self, time: float, act: Callable[[], None]) -> None:
         """Let something happen to the world, outside of every program."""
-        heapq.heappush(self._events, (max(time, self.time), next(self._event_number), act))
+        heapq.heappush(self._events, (max(time, self.time), next(self._number), act))
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
         self.at(self.time + seconds, act)
+
+    def set_timer(self, when: float, timer: Ready) -> None:
+        heapq.heappush(self._timers, (when, next(self._number), timer))
+
+    @property
+    def timers(self) -> int:
+        """How many are kept."""
+        return len(self._timers) + len(self._held)
 
     def tell(self, who: str, what: str) -> None:
         self.trace.tell(Event(self.time, who, what))
@@ -330,32 +254,56 @@ class Kernel:
             self._advance(limit)
 
     def _turn_one(self) -> bool:
-        ready = [loop for loop in self._loops if loop.waiting and not loop.program.stopped]
+        ready = self.ready
+        if self._stopped:
+            ready = [loop for loop in ready if not loop.program.stopped]
         if not ready:
             return False
-        chosen = ready[0] if len(ready) == 1 else ready[int(self._draw.random() * len(ready))]
+        chosen = ready[0] if len(ready) == 1 else ready[int(self._draw() * len(ready))]
+        self.ready.remove(chosen)
         chosen.turn(self._draw)
         return True
 
     def _advance(self, limit: float) -> None:
         """Move the clock to the next thing that is due, and let it happen."""
-        due: float | None = None
-        awake = [loop for loop in self._loops if not loop.program.stopped]
-        for loop in awake:
-            timer = loop.next_timer()
-            if timer is not None and (due is None or timer < due):
-                due = timer
-        if self._events and (due is None or self._events[0][0] <= due):
-            at, _, act = heapq.heappop(self._events)
+        due, events = self._due(), self._events
+        if events and (due is None or events[0][0] <= due):
+            at, _, act = heapq.heappop(events)
             self._move(at, limit)
             act()
         elif due is not None:
             self._move(due, limit)
-            for loop in awake:
-                if loop.timers and loop.timers[0][0] <= self.time:
-                    loop.collect()
+            self._collect()
         else:
             raise Deadlock(f"nothing is scheduled at {self.time:.3f}")
+
+    def _due(self) -> float | None:
+        """When the next timer of a program that is not stopped is due."""
+        if len(self._timers) > self._timers_many:
+            self._keep(self._timers + self._held)
+        timers = self._timers
+        while timers:
+            when, _, timer = timers[0]
+            if timer._cancelled:
+                heapq.heappop(timers)
+            elif timer._loop.program.stopped:
+                self._held.append(heapq.heappop(timers))
+            else:
+                return when
+        return None
+
+    def _collect(self) -> None:
+        """Make ready what is due."""
+        timers, now = self._timers, self.time
+        while timers and timers[0][0] <= now:
+            due = heapq.heappop(timers)
+            timer = due[2]
+            if timer._cancelled:
+                continue
+            if timer._loop.program.stopped:
+                self._held.append(due)
+            else:
+                timer._loop.take(timer)
 
     def _move(self, to: float, limit: float) -> None:
         if to > limit:

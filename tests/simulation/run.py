@@ -19,8 +19,8 @@ from sniffio import current_async_library_cvar
 from tests.simulation.audit import Audit
 from tests.simulation.excuses import UNSURE
 from tests.simulation.filed import lines_of, missing_from, problems_in, secrets_in
-from tests.simulation.kernel import order_scopes, restart_numbers
 from tests.simulation.logged import keep_failures
+from tests.simulation.loop import order_scopes, restart_numbers
 from tests.simulation.machine import Machine, with_locks
 from tests.simulation.overdue import Overdue
 from tests.simulation.plan import plan, settle_in

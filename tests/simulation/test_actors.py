@@ -25,8 +25,8 @@ from tests.simulation import (
     quota_faults,
 )
 from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, OUT_OF_REACH
-from tests.simulation.kernel import order_scopes
 from tests.simulation.logged import keep_failures
+from tests.simulation.loop import order_scopes
 from tests.simulation.machine import Machine, with_locks
 from tests.simulation.plan import FURTHER, KINDS, Plan, plan, settle_in
 from tests.simulation.stage import Stage

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.simulation.kernel import Deadlock, Kernel
+from tests.simulation.kernel import TIMERS_MANY, Deadlock, Kernel
 
 
 def test_time_moves_to_the_next_timer_of_any_program() -> None:
@@ -70,6 +70,48 @@ def test_stopped_program_goes_on_when_it_is_continued() -> None:
     kernel.at(100, lambda: setattr(program, "stopped", 0))
     kernel.run(until=lambda: bool(seen), limit=1000)
     assert seen == [100]
+
+
+def test_stopped_twice_goes_on_when_it_is_continued_twice() -> None:
+    kernel = Kernel(1)
+    seen: list[float] = []
+    program = kernel.program("a")
+
+    async def waits() -> None:
+        await asyncio.sleep(10)
+        seen.append(kernel.time)
+
+    program.start(waits())
+    for at, times in ((5, 1), (6, 2), (50, 1), (100, 0)):
+        kernel.at(at, lambda times=times: setattr(program, "stopped", times))  # type: ignore[misc]
+    kernel.run(until=lambda: bool(seen), limit=1000)
+    assert seen == [100]
+
+
+def test_program_that_dies_while_it_is_stopped_is_not_waited_for() -> None:
+    kernel = Kernel(1)
+    program = kernel.program("a")
+    program.start(asyncio.sleep(10))
+    kernel.at(5, lambda: setattr(program, "stopped", 1))
+    kernel.at(20, program.die)
+    kernel.at(30, lambda: setattr(program, "stopped", 0))
+    with pytest.raises(Deadlock):
+        kernel.run(until=lambda: False, limit=1000)
+    assert kernel.time == 30
+
+
+def test_timers_that_were_cancelled_are_thrown_out_before_their_time() -> None:
+    kernel = Kernel(1)
+    program = kernel.program("a")
+
+    async def asks_and_is_answered() -> None:
+        for _ in range(5 * TIMERS_MANY):
+            program.loop.call_later(3600, lambda: None).cancel()
+            await asyncio.sleep(0.001)
+
+    done = program.start(asks_and_is_answered())
+    kernel.run(until=done.done, limit=1000)
+    assert kernel.timers <= TIMERS_MANY + 2
 
 
 def test_what_waits_for_nothing_is_found() -> None:
