@@ -12,8 +12,8 @@ The only place where httpx is known. Texts for people pass through `redacted`; n
 import re
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, lru_cache
@@ -31,6 +31,7 @@ CONNECT_LIMIT: Final = timedelta(seconds=10)
 # A connection idle for longer may be dead without saying so; one that answered a moment ago rarely is (RP-7).
 KEEPALIVE_LIMIT: Final = timedelta(seconds=5)
 CONNECTIONS_MAX: Final = 64
+HOSTS_KEPT: Final = 256
 DETAIL_LENGTH_MAX: Final = 512
 SECRET_LENGTH_MIN: Final = 4
 
@@ -108,6 +109,8 @@ class Http:
         if bearer is not None:
             headers["authorization"] = f"Bearer {bearer}"
         self._headers = headers
+        self._usual: dict[bytes, httpx.Headers] = {}
+        """By host, what goes with a call that has nothing of its own to say: most are such."""
         self._extensions = {"timeout": self._limits.phases().as_dict()}
         if transport is None:
             self._pooled, self._single = _sockets(kept=CONNECTIONS_MAX), _sockets(kept=0)
@@ -128,77 +131,82 @@ class Http:
         `fresh` uses a new connection and closes it after: only then does a reset mean that the request had left.
         """
         transport = self._single if fresh else self._pooled
-        sent = {**self._headers, **(headers or {})}
-        if body is not None:
-            sent["content-type"] = "application/json"
-        with self._told_apart():
-            request = self._request(method, path, headers=sent, body=body)
-            with anyio.fail_after(self._limits.whole.total_seconds()):
+        with _ToldApart(self):
+            request = self._request(method, path, headers=headers, body=body)
+            with anyio.move_on_after(self.call_limit.total_seconds()):
                 return await self._attempt(transport, request)
+            raise TimeoutError
 
     async def open(self, path: str) -> Answer:
         """Ask for what may be a stream without an end, and leave once it begins: the answer, and no more of its body
         than a refusal needs. Raises as `call` does."""
-        with self._told_apart():
-            request = self._request("GET", path, headers=self._headers)
-            with anyio.fail_after(self._limits.whole.total_seconds()):
+        with _ToldApart(self):
+            request = self._request("GET", path)
+            with anyio.move_on_after(self.call_limit.total_seconds()):
                 return await self._attempt(self._single, request, streams=True)
+            raise TimeoutError
 
     async def sip(self, path: str, limit: Sip) -> tuple[Answer, bool]:
         """Take what a stream without an end has to say now, and leave it; whether it was we who left, and not for its
         size. Raises as `call` does, where no answer began."""
-        with self._told_apart():
-            request = self._request("GET", path, headers=self._headers)
+        with _ToldApart(self):
+            request = self._request("GET", path)
             with anyio.fail_after(limit.whole.total_seconds()):
                 response = await self._single.handle_async_request(request)
             try:
                 body, left = await _taken(response, limit)
             finally:
                 await response.aclose()
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(code=response.status_code, headers=headers, body=body), left
+        return Answer(code=response.status_code, headers=_read(response.headers), body=body), left
+
+    @property
+    def call_limit(self) -> timedelta:
+        """How long one call may take in all."""
+        return self._limits.whole
 
     def _request(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> httpx.Request:
-        url = _parsed(f"{self._address}{path}")
-        return httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)
+        """Given a stream, httpx takes the headers as they are: what it would find out for each call anew is known."""
+        url, own = _parsed(f"{self._address}{path}"), dict(headers or {})
+        sent = self._with_host(url.netloc)
+        if body is not None:
+            own |= {"content-type": "application/json", "content-length": str(len(body))}
+        elif method in {"POST", "PUT", "PATCH"}:
+            own["content-length"] = "0"
+        if own:
+            sent = httpx.Headers({**sent, **own})
+        stream = httpx.ByteStream(body or b"")
+        return httpx.Request(method, url, headers=sent, stream=stream, extensions=self._extensions)
 
-    @contextmanager
-    def _told_apart(self) -> Iterator[None]:
-        """What httpx raises, as what is known for sure."""
-        try:
-            yield
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise NotSent(self._said(error)) from error
-        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-            raise NotSent(self._said(error)) from error
-        except TimeoutError as error:
-            raise OutcomeUnknown(f"no whole answer within {self._limits.whole.total_seconds():g} s") from error
-        except httpx.HTTPError as error:
-            raise OutcomeUnknown(self._said(error)) from error
+    def _with_host(self, host: bytes) -> httpx.Headers:
+        known = self._usual.get(host)
+        if known is None:
+            if len(self._usual) >= HOSTS_KEPT:
+                self._usual.clear()
+            known = self._usual[host] = httpx.Headers({"host": host.decode("ascii"), **self._headers})
+        return known
 
     async def _attempt(self, transport: AsyncTransport, request: httpx.Request, *, streams: bool = False) -> Answer:
         response = await transport.handle_async_request(request)
         begun = streams and response.status_code == 200
         try:
-            return Answer(
-                code=response.status_code,
-                headers={name.lower(): value for name, value in response.headers.items()},
-                body=b"" if begun else await self._bounded(response),
-            )
+            headers = _read(response.headers)
+            body = b"" if begun else await self._bounded(response, headers.get("content-encoding", ""))
+            return Answer(code=response.status_code, headers=headers, body=body)
         finally:
             await response.aclose()
 
-    async def _bounded(self, response: httpx.Response) -> bytes:
+    async def _bounded(self, response: httpx.Response, coding: str) -> bytes:
         read = bytearray()
         async for chunk in _pieces(response):
             read += chunk
             if len(read) > self._limits.body_bytes:
                 raise OutcomeUnknown(f"the answer is larger than {self._limits.body_bytes} bytes")
-        return _unpacked(bytes(read), response.headers.get("content-encoding", ""), most=self._limits.body_bytes)
+        return _unpacked(bytes(read), coding, most=self._limits.body_bytes)
 
-    def _said(self, error: Exception) -> str:
+    def said(self, error: BaseException) -> str:
+        """What went wrong, for people."""
         return self.redacted(f"{type(error).__name__}: {error}")
 
     def redacted(self, text: str, *, secrets: Iterable[str] = ()) -> str:
@@ -223,6 +231,50 @@ class Http:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+class _ToldApart:
+    """While inside, what httpx raises becomes what is known for sure."""
+
+    __slots__ = ("_http",)
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        match error:
+            case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.PoolTimeout():
+                raise NotSent(self._http.said(error)) from error
+            case httpx.UnsupportedProtocol() | httpx.InvalidURL():
+                raise NotSent(self._http.said(error)) from error
+            case TimeoutError():
+                whole = self._http.call_limit.total_seconds()
+                raise OutcomeUnknown(f"no whole answer within {whole:g} s") from error
+            case httpx.HTTPError():
+                raise OutcomeUnknown(self._http.said(error)) from error
+            case _:
+                return
+
+
+def _read(headers: httpx.Headers) -> dict[str, str]:
+    """By name in lower case; what came several times is one list, as HTTP has it."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in headers.raw:
+        name, value = _text(raw_name).lower(), _text(raw_value)
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
 
 
 async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:

@@ -187,7 +187,8 @@ class Outside(httpx.AsyncBaseTransport):
         self._around = around
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        body = await request.aread()
+        assert isinstance(request.stream, httpx.AsyncByteStream)
+        body = b"".join([piece async for piece in request.stream])
         what = f"{request.method} {request.url.raw_path.decode()}"
         if self._around is not None:
             await self._around(self._caller, f"before {what}")
