@@ -89,7 +89,7 @@ class OneTripConnection(aiosqlite.Connection):
 
 
 def opening(path: Path) -> Callable[..., Awaitable[aiosqlite.Connection]]:
-    """A creator for the engine: in autocommit mode, since the engine's begin event says BEGIN IMMEDIATE."""
+    """A creator for the engine: in autocommit mode, since the engine says BEGIN IMMEDIATE itself."""
 
     def open_one(*_: Any, **__: Any) -> Awaitable[aiosqlite.Connection]:
         made = OneTripConnection(lambda: sqlite3.connect(path, isolation_level=None), ROWS_AT_ONCE)

@@ -252,8 +252,7 @@ class Store:
 
         try:
             connection = await self._connected()
-            async with connection.begin():
-                outcome, book = await connection.run_sync(run)
+            outcome, book = await connection.run_sync(_in_one, run)
         except Overtaken:
             self._doubtful = True
             raise
@@ -267,7 +266,11 @@ class Store:
     def _require_ours(self, connection: Connection) -> None:
         """The lock on the file is meant to keep others out; where it was lost while this process slept, whoever began
         meanwhile has told so here. Asked in each transaction, for the book is only true where nobody else writes."""
-        if connection.exec_driver_sql(BEGUN_SINCE, (self.book.seq_latest, BEGUN)).first() is not None:
+        cursor = connection.connection.cursor()
+        cursor.execute(BEGUN_SINCE, (self.book.seq_latest, BEGUN))
+        taken = cursor.fetchone() is not None
+        cursor.close()
+        if taken:
             raise StoreTaken(self._file_lock.store)
 
     @property
@@ -314,8 +317,7 @@ class Store:
     async def _read(self, work: Callable[[Connection], T]) -> T:
         try:
             connection = await self._connected()
-            async with connection.begin():
-                return await connection.run_sync(work)
+            return await connection.run_sync(_in_one, work)
         except (DBAPIError, sqlite3.Error) as problem:
             await self._drop_connection()
             raise StoreUnreadable(str(problem.__cause__ or problem)) from problem
@@ -346,6 +348,12 @@ class Store:
                 while self._endings:
                     await self._endings.pop()
         self._file_lock.give_back()
+
+
+def _in_one(connection: Connection, work: Callable[[Connection], T]) -> T:
+    """A whole transaction by one trip into SQLAlchemy, which makes a greenlet for each."""
+    with connection.begin():
+        return work(connection)
 
 
 def _refusal_to_open(path: Path, problem: Exception) -> StoreError:

@@ -1,7 +1,7 @@
 """Is each answer taken for what it says and nothing more, at the edges where a guard could be left out?"""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -97,6 +97,14 @@ async def test_a_stop_waits_where_a_rate_limit_asks_for_it_and_nowhere_else(code
 )
 def test_a_year_that_can_be_is_one_of_1970_to_2999(text: str, told: bool) -> None:
     assert (said_at({"date": text}) is not None) is told
+
+
+def test_the_date_is_read_in_the_one_form_that_http_allows() -> None:
+    assert said_at({"date": "Sun, 29 Feb 2032 23:05:09 GMT"}) == datetime(2032, 2, 29, 23, 5, 9, tzinfo=UTC)
+    for text in ("Sun, 30 Feb 2032 23:05:09 GMT", "Sun, 29 Fev 2032 23:05:09 GMT", "Sun, 29 Feb 2032 24:05:09 GMT"):
+        assert said_at({"date": text}) is None
+    assert said_at({"date": "Sun, 29 Feb 2032 23:05:09 +0000"}) is None
+    assert said_at({}) is None
 
 
 @pytest.mark.parametrize("text", [DATE, "Sun, 29 Nov 2026 12:00:07 -0000", "Sun, 29 Nov 2026 13:00:07 +0100"])

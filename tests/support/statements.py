@@ -22,7 +22,7 @@ class Compiled(dict[Any, Any]):
 
 
 def _of_any(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(part for part in key if not isinstance(part, Dialect))
+    return key[1:] if isinstance(key[0], Dialect) else key
 
 
 _COMPILED: Final = Compiled()

@@ -5,7 +5,7 @@ This connection has aiosqlite's shape and does its work on the loop itself. It y
 once before each commit: these are the points where another task can get in between, as it can with the real one.
 
 Hand `threadless(path)` to `create_async_engine(..., async_creator=...)`. The engine's own connect arguments do not
-reach a creator, so autocommit mode is set here; the engine's begin event says BEGIN IMMEDIATE as in production.
+reach a creator, so autocommit mode is set here; the engine says BEGIN IMMEDIATE itself, as in production.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ raises. Numbers with a point are Decimal, so that money is never a float.
 import json
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Unreadable:
 def document(body: bytes) -> Any:
     """The JSON in `body`, numbers with a point as Decimal; `Unreadable` for anything that is no JSON."""
     try:
-        return json.loads(body, parse_float=Decimal, parse_constant=_refused, object_pairs_hook=_said_once)
+        return _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
     except (ValueError, ArithmeticError, RecursionError):
         return Unreadable(what="the answer is no JSON")
 
@@ -37,3 +37,7 @@ def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             if found[name] != value:
                 found[name] = None
     return found
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refused, object_pairs_hook=_said_once)
+"""Made once: one for each answer took as long as a small one takes to read."""

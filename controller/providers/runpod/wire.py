@@ -46,7 +46,10 @@ SPAN_SECONDS_MAX: Final = 10 * 365 * 86_400
 YEAR_MIN: Final = 1970
 YEAR_MAX: Final = 2999
 
-HTTP_DATE: Final = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
+HTTP_DATE: Final = re.compile(
+    r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"
+)
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 PENDING_WORDS: Final = frozenset({"PROVISIONING", "STARTING"})
 FAULT_WORDS: Final = {"EXITED": StopReason.POD_EXITED, "ERROR": StopReason.POD_ERROR}
@@ -115,9 +118,16 @@ def problem_in(code: int, headers: Mapping[str, str], body: bytes) -> Problem | 
 
 def said_at(headers: Mapping[str, str]) -> datetime | None:
     """The provider's own time, from the Date header: in the one form that HTTP allows, of a year that can be."""
-    text = headers.get("date", "")
-    said = instant_of(text) if HTTP_DATE.fullmatch(text) else None
-    return said if said is not None and YEAR_MIN <= said.year <= YEAR_MAX else None
+    written = HTTP_DATE.fullmatch(headers.get("date", ""))
+    if written is None:
+        return None
+    month = written[2]
+    day, year, hour, minute, second = (int(written[at]) for at in (1, 3, 4, 5, 6))
+    try:
+        said = datetime(year, MONTHS.index(month) + 1, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    return said if YEAR_MIN <= said.year <= YEAR_MAX else None
 
 
 def instant_of(text: str) -> datetime | None:
