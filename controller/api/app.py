@@ -11,7 +11,8 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, compile_path
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.api import acts, gateways, operators, prefetching
 from controller.api.openapi import Described, document
@@ -110,9 +111,32 @@ def operators_app(panel: Panel) -> Starlette:
     return _app([_route(panel, described.method, described.path, operation) for described, operation in OPERATIONS])
 
 
-def gateways_app(panel: Panel) -> Starlette:
+def gateways_app(panel: Panel) -> ASGIApp:
     """For `gateway.sock`: starts, routes, stream leases, reports."""
-    return _app([_route(panel, method, path, operation) for method, path, operation in GATEWAY_ROUTES])
+    table = [(method, compile_path(path)[0], operation) for method, path, operation in GATEWAY_ROUTES]
+    others = _app([_route(panel, method, path, operation) for method, path, operation in GATEWAY_ROUTES])
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        """What a gateway says every few seconds is answered at once; through Starlette's layers it took twice as long.
+        They have what no gateway of ours says."""
+        for method, pattern, operation in table:
+            if scope["type"] == "http" and method == scope["method"] and (found := pattern.match(scope["path"])):
+                scope["path_params"] = found.groupdict()
+                await _answer(panel, operation, scope, receive, send)
+                return
+        await others(scope, receive, send)
+
+    return app
+
+
+async def _answer(panel: Panel, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
+    """What is none of our errors the server answers and logs."""
+    request = Request(scope, receive, send)
+    try:
+        answer = await operation(panel, request)
+    except ANSWERED as error:
+        answer = await answer_for(request, error)
+    await answer(scope, receive, send)
 
 
 def _app(routes: list[Route]) -> Starlette:

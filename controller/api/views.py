@@ -108,6 +108,7 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
     live, now = panel.live(model.alias), panel.now
     records = serving(live)
     memory = panel.book.memory(model.alias)
+    open_to = routable(records)
     refusal = refusal_of(panel, model, records)
     return {
         "alias": model.alias,
@@ -124,8 +125,8 @@ def model_view(panel: Panel, model: ModelPolicy) -> Json:
         "cold_start_seconds": None if memory.cold_start is None else round(memory.cold_start.total_seconds(), 3),
         "key_file": None,
         "usd_per_hour": rate(live),
-        "routes": [_route(panel, record, model) for record in routable(records)],
-        "starting": _starting(panel, records, memory),
+        "routes": [_route(panel, record, model) for record in open_to],
+        "starting": _starting(panel, [record for record in records if record not in open_to], memory),
         "refusal": None if refusal is None else refusal_json(refusal, now),
         "failure": _failure(panel, memory),
     }
@@ -177,6 +178,8 @@ def _usd_per_hour(panel: Panel, record: Record) -> str | None:
 
 def phase_of(panel: Panel, records: Sequence[Record], *, held: bool) -> str:
     """One word for all its deployments: the best of them."""
+    if not records:
+        return "blocked" if held else "off"
     phases = {record.phase for record in serving(records) if record.phase in LIVE}
     filling = any(record.fills is not None and record.phase in LIVE for record in records)
     draining = any(is_draining(panel, record) for record in records)
@@ -194,13 +197,10 @@ def phase_of(panel: Panel, records: Sequence[Record], *, held: bool) -> str:
 
 def is_draining(panel: Panel, record: Record) -> bool:
     """Is its stop put off for requests that are still open?"""
+    if record.phase is not Phase.STOP_REQUIRED or record.drain_until is None:
+        return False
     now = panel.now
-    return (
-        record.phase is Phase.STOP_REQUIRED
-        and record.drain_until is not None
-        and now < record.drain_until
-        and panel.stream_leases.open_requests(record.id, now=now) > 0
-    )
+    return now < record.drain_until and panel.stream_leases.open_requests(record.id, now=now) > 0
 
 
 def held(panel: Panel, model: ModelPolicy) -> start.Refuse | None:
@@ -247,10 +247,9 @@ def seconds_left(until: datetime, now: datetime) -> float:
 
 
 def _starting(panel: Panel, records: Sequence[Record], memory: ModelMemory) -> Json | None:
-    coming = [record for record in records if record.phase in COMING and record not in routable(records)]
-    if not coming:
+    record, now = next((record for record in records if record.phase in COMING), None), panel.now
+    if record is None:
         return None
-    record, now = coming[0], panel.now
     since = record.started_at or record.declared_at
     eta = None if memory.cold_start is None else eta_of(memory.cold_start, elapsed=now - since)
     spent = believed_micros(record, now=now)

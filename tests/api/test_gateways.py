@@ -189,3 +189,10 @@ async def test_the_gateways_socket_answers_nothing_of_the_operators(house: World
         assert (caught.value.status, caught.value.code) == (404, "not_found")
     with pytest.raises(Problem):
         await house.gateway.post("/v1/stop")
+
+
+async def test_a_call_that_no_gateway_makes_is_refused_in_words(house: World) -> None:
+    for call, path, status in ((house.gateway.post, "/v1/routes", 405), (house.gateway.get, "/v1/nothing", 404)):
+        with pytest.raises(Problem) as caught:
+            await call(path)
+        assert (caught.value.status, bool(caught.value.code)) == (status, True)
