@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
 import anyio
@@ -71,7 +71,10 @@ def in_text(status: int, text: str, *, kind: str = "text/plain; charset=utf-8") 
 
 
 def compact(content: object) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
+    return _COMPACT.encode(content).encode()
+
+
+_COMPACT: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 class Exchange(Protocol):

@@ -234,6 +234,11 @@ class Kernel:
         heapq.heappush(self._timers, (when, next(self._number), timer))
 
     @property
+    def inside(self) -> bool:
+        """Is it a program that acts now?"""
+        return asyncio._get_running_loop() is not None
+
+    @property
     def timers(self) -> int:
         """How many are kept."""
         return len(self._timers) + len(self._held)

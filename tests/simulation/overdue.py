@@ -144,11 +144,12 @@ class Overdue:
 
     def _owed(self, machine: Machine, life: Life) -> Iterator[tuple[float, str | None]]:
         """Since when a stop of it is due, and of which deployment: by the store's lines, and what cannot be written."""
-        told, daemon = self.audit.told[machine.name].duties, machine.daemon
+        known, daemon = self.audit.told[machine.name], machine.daemon
+        told = known.duties
         yield from (
             (duty.due, duty.deployment)
-            for duty in told.values()
-            if duty.open and duty.pod == life.pod.id and duty.due is not None
+            for duty in known.owed.values()
+            if duty.pod == life.pod.id and duty.due is not None
         )
         for duty in () if daemon is None else daemon.store.book.obligations.values():
             here = duty.key is not None and duty.key.incarnation == life.pod.id

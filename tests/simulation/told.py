@@ -46,6 +46,8 @@ class Told:
     run: str = ""
     installation: str = ""
     duties: dict[str, Duty] = field(default_factory=dict)
+    owed: dict[str, Duty] = field(default_factory=dict)
+    """Those of them that are open: few, and asked for at every look."""
     submitted: Counter[str] = field(default_factory=Counter)
     places: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Deployment → model and slot."""
@@ -78,14 +80,14 @@ class Told:
         return added
 
     def open_for(self, request: str) -> list[Duty]:
-        return [duty for duty in self.duties.values() if duty.request == request and duty.open]
+        return [duty for duty in self.owed.values() if duty.request == request]
 
     def of_pod(self, pod: str, request: str | None) -> list[Duty]:
         """Open obligations that cover a pod: by its key, or by its request where no key is known."""
         return [
             duty
-            for duty in self.duties.values()
-            if duty.open and (duty.pod == pod or (duty.pod is None and request is not None and duty.request == request))
+            for duty in self.owed.values()
+            if duty.pod == pod or (duty.pod is None and request is not None and duty.request == request)
         ]
 
     def _take(self, line: Line, now: float) -> None:
@@ -135,7 +137,7 @@ def _declared(told: Told, line: Line, _: float) -> None:
 
 def _opened(told: Told, line: Line, now: float) -> None:
     resource = line.get("resource")
-    told.duties[line["obligation"]] = Duty(
+    told.duties[line["obligation"]] = told.owed[line["obligation"]] = Duty(
         id=line["obligation"],
         request=line.get("request"),
         pod=None if resource is None else resource["incarnation"],
@@ -157,9 +159,9 @@ def _keyed(told: Told, line: Line, _: float) -> None:
     """A line about a deployment with a resource: its obligation is about that resource from now on."""
     if line.get("resource") is None:
         return
-    for duty in told.duties.values():
+    for duty in told.owed.values():
         same = duty.deployment is not None and duty.deployment == line.get("deployment")
-        if duty.open and same and line.get("obligation") in {None, duty.id}:
+        if same and line.get("obligation") in {None, duty.id}:
             duty.pod = line["resource"]["incarnation"]
 
 
@@ -185,6 +187,7 @@ def _ended(told: Told, line: Line, now: float) -> None:
         told.problems.append((1, f"obligation {duty.id} ends twice"))
     duty.ended = now
     duty.ending = line["event"].removeprefix("obligation.")
+    told.owed.pop(duty.id, None)
     if duty.ending == "discharged" and not (line.get("evidence") or {}).get("kind"):
         told.problems.append((1, f"obligation {duty.id} is discharged without evidence"))
 

@@ -42,6 +42,8 @@ class Provider(Emulator):
         )
 
     def settle(self) -> float:
+        if self.program.kernel.inside:
+            return super().settle()
         with self.program.inside():
             return super().settle()
 

@@ -6,8 +6,8 @@ client has gone, as at a real provider: that is what makes an unanswered create 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from email.utils import formatdate
 from functools import lru_cache
 from typing import Any
 
@@ -167,7 +167,7 @@ def _date(emulator: Emulator) -> str:
 
 @lru_cache(maxsize=8)
 def _date_of(second: int) -> str:
-    return formatdate(second, usegmt=True)
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(second))
 
 
 def _api_headers(emulator: Emulator, request_id: str) -> Headers:

@@ -138,10 +138,11 @@ class Emulator:
     def settle(self) -> float:
         """Make everything happen that is due by now; returns now."""
         now = self._clock()
-        due = sorted((entry for entry in self._later if entry[0] <= now), key=lambda entry: entry[0])
-        self._later = [entry for entry in self._later if entry[0] > now]
-        for at, effect in due:
-            effect(at)
+        if self._later:
+            due = sorted((entry for entry in self._later if entry[0] <= now), key=lambda entry: entry[0])
+            self._later = [entry for entry in self._later if entry[0] > now]
+            for at, effect in due:
+                effect(at)
         empty_at = self._purse.empty_at()
         if empty_at is not None and empty_at <= now:
             self._end_for_want_of_money(empty_at)
@@ -179,7 +180,7 @@ class Emulator:
         return call
 
     def new_id(self) -> str:
-        return "".join(self._rng.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
+        return "".join(self._rng.choices(_ID_LETTERS, k=_ID_LENGTH))
 
     def pick(self, among: list[str]) -> str:
         return self._rng.choice(among)

@@ -85,17 +85,20 @@ def _from_args(args: str) -> tuple[list[str], list[str]]:
 def read_launch(pod: Pod, secrets: Mapping[str, str] | None) -> Launch | None:
     """The model server this pod runs, or None if it runs none that we know."""
     entrypoint, cmd = command(pod)
-    env = resolve(pod.env, secrets)
-    return _read(pod.image, tuple(entrypoint), tuple(cmd), tuple(sorted(env.items())))
+    known = None if secrets is None else tuple(secrets.items())
+    return _read(pod.image, tuple(entrypoint), tuple(cmd), tuple(pod.env.items()), known)
+
+
+Pairs = tuple[tuple[str, str], ...]
 
 
 @lru_cache(maxsize=64)
 def _read(
-    image: str, entrypoint: tuple[str, ...], cmd: tuple[str, ...], variables: tuple[tuple[str, str], ...]
+    image: str, entrypoint: tuple[str, ...], cmd: tuple[str, ...], variables: Pairs, secrets: Pairs | None
 ) -> Launch | None:
     """Asked at every request, and a container is what it was."""
     words = [part for word in (*entrypoint, *cmd) for part in _parts(word)]
-    env = dict(variables)
+    env = resolve(dict(variables), None if secrets is None else dict(secrets))
     kind = _kind(image, words)
     if kind == "vllm":
         return _vllm(_after(words, "serve"), env, front=_front(list(entrypoint), list(cmd), "vllm"))
@@ -207,10 +210,15 @@ def _parts(word: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
+    return list(_words(text))
+
+
+@lru_cache(maxsize=64)
+def _words(text: str) -> tuple[str, ...]:
     try:
-        return shlex.split(text)
+        return tuple(shlex.split(text))
     except ValueError:
-        return text.split()
+        return tuple(text.split())
 
 
 def _after(words: list[str], word: str) -> list[str]:
