@@ -86,10 +86,10 @@ async def wait_until(
     limit: timedelta,
 ) -> None:
     """Return when `seen`, when closing (which rings the board), or after `limit`."""
-    deadline = anyio.current_time() + limit.total_seconds()
-    while True:
-        changed = board.changed
-        if seen() or closing.is_set() or anyio.current_time() >= deadline:
-            return
-        with anyio.CancelScope(deadline=deadline):
+    with anyio.move_on_after(limit.total_seconds()):  # one for all the rings: there are many an hour
+        while True:
+            changed = board.changed
+            if seen() or closing.is_set():
+                return
             await changed.wait()
+    seen()  # what is told at the end is how it is then

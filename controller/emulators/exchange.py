@@ -87,15 +87,13 @@ class Exchange(Protocol):
 
     async def write(self, chunk: bytes) -> None: ...
 
-    async def finish(self) -> None: ...
+    async def finish(self, last: bytes = b"") -> None: ...
 
 
 async def give(exchange: Exchange, answer: Answer) -> None:
     headers = answer.headers if answer.status == 204 else [*answer.headers, ("content-length", str(len(answer.body)))]
     await exchange.start(answer.status, headers)
-    if answer.body:
-        await exchange.write(answer.body)
-    await exchange.finish()
+    await exchange.finish(answer.body)
 
 
 class ToClient:
@@ -120,8 +118,8 @@ class ToClient:
     async def write(self, chunk: bytes) -> None:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    async def finish(self) -> None:
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+    async def finish(self, last: bytes = b"") -> None:
+        await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 class Kept:
@@ -142,8 +140,8 @@ class Kept:
     async def write(self, chunk: bytes) -> None:
         self.body += chunk
 
-    async def finish(self) -> None:
-        return None
+    async def finish(self, last: bytes = b"") -> None:
+        self.body += last
 
     def answer(self) -> Answer:
         plain = [(name, value) for name, value in self.headers if name != "content-length"]

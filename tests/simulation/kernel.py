@@ -261,7 +261,7 @@ class Kernel:
     def _turn_one(self) -> bool:
         ready = self.ready
         if self._stopped:
-            ready = [loop for loop in ready if not loop.program.stopped]
+            ready = [loop for loop in ready if loop.program not in self._stopped]
         if not ready:
             return False
         chosen = ready[0] if len(ready) == 1 else ready[int(self._draw() * len(ready))]
@@ -291,7 +291,7 @@ class Kernel:
             when, _, timer = timers[0]
             if timer._cancelled:
                 heapq.heappop(timers)
-            elif timer._loop.program.stopped:
+            elif self._stopped and timer._loop.program in self._stopped:
                 self._held.append(heapq.heappop(timers))
             else:
                 return when
@@ -305,7 +305,7 @@ class Kernel:
             timer = due[2]
             if timer._cancelled:
                 continue
-            if timer._loop.program.stopped:
+            if self._stopped and timer._loop.program in self._stopped:
                 self._held.append(due)
             else:
                 timer._loop.take(timer)

@@ -104,8 +104,10 @@ class Loop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]  # any arguments
         self, callback: Any, *args: Any, context: Context | None = None
     ) -> Any:
-        ready = Ready(callback, args, self, context)
-        self.take(ready)
+        ready, waiting = Ready(callback, args, self, context), self.waiting
+        if not waiting:
+            self.kernel.ready.append(self)
+        waiting.append(ready)
         return ready
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
@@ -125,7 +127,7 @@ class Loop(asyncio.BaseEventLoop):
         return timer
 
     def take(self, ready: Ready) -> None:
-        """Let it be run at the next turn."""
+        """Let what was set for this instant be run at the next turn."""
         if not self.waiting:
             self.kernel.ready.append(self)
         self.waiting.append(ready)

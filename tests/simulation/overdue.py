@@ -238,23 +238,24 @@ class Overdue:
         """The machine whose store is of the installation that the pod carries."""
         for machine in self.audit.town.machines.values():
             told = self.audit.told.get(machine.name)
-            if told is not None and life.installation in {told.installation, *told.claimed}:
+            if told is not None and (life.installation == told.installation or life.installation in told.claimed):
                 return machine
         return None
 
     def told_to_wait(self, machine: Machine) -> bool:
         """Did the provider ask for patience that is not over? Then nobody may look, and an alarm says so."""
         daemon, now = machine.daemon, self.audit.town.kernel.time
-        asked = self.audit.town.staged.touching(ASKS_TO_WAIT, now - DAY_S, now)
-        return bool(asked) and daemon is not None and bool(daemon.store.book.alarms.keys() & LISTING_FAILS)
+        if daemon is None or not daemon.store.book.alarms.keys() & LISTING_FAILS:
+            return False
+        return bool(self.audit.town.staged.touching(ASKS_TO_WAIT, now - DAY_S, now))
 
     def can_write(self) -> bool:
         """What is not owed yet can be."""
-        return not any(self.audit.town.staged.now(kind) for kind in UNWRITABLE)
+        return not self.audit.town.staged.any_now(UNWRITABLE)
 
     def can_act(self, machine: Machine) -> bool:
         staged = self.audit.town.staged
-        if any(staged.now(kind) for kind in OUT_OF_REACH):
+        if staged.any_now(OUT_OF_REACH):
             return False
         daemon, program = machine.daemon, machine.program
         if daemon is None or program is None or program.stopped:

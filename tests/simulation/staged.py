@@ -6,7 +6,7 @@ it by kind.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation.kernel import Kernel
@@ -58,6 +58,10 @@ class Staged:
     def now(self, kind: str, subject: str | None = None) -> bool:
         """Is such a trouble going on?"""
         return any(span.kind == kind and subject in {None, span.subject} for span in self._open)
+
+    def any_now(self, kinds: Container[str]) -> bool:
+        """Is a trouble of any of these kinds going on?"""
+        return any(span.kind in kinds for span in self._open)
 
     def more_than_one(self, kind: str, subject: str) -> bool:
         """Does another such trouble go on beside one that is about to end?"""

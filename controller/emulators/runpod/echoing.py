@@ -40,10 +40,11 @@ class Echoing:
     async def write(self, chunk: bytes) -> None:
         await (self._kept or self._inner).write(chunk)
 
-    async def finish(self) -> None:
+    async def finish(self, last: bytes = b"") -> None:
         if self._kept is None:
-            await self._inner.finish()
+            await self._inner.finish(last)
             return
+        await self._kept.finish(last)
         refusal = self._kept.answer()
         body = _quoting(refusal.body, self._request)
         await give(self._inner, Answer(status=refusal.status, headers=refusal.headers, body=body))

@@ -106,5 +106,5 @@ class _Watched:
         self.byte_came()
         await self._inner.write(chunk)
 
-    async def finish(self) -> None:
-        await self._inner.finish()
+    async def finish(self, last: bytes = b"") -> None:
+        await self._inner.finish(last)

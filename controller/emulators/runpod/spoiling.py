@@ -110,5 +110,6 @@ class _Dripping:
             await anyio.sleep(len(piece) / self._rate)
             await self._inner.write(piece)
 
-    async def finish(self) -> None:
+    async def finish(self, last: bytes = b"") -> None:
+        await self.write(last)
         await self._inner.finish()
