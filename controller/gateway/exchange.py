@@ -14,6 +14,7 @@ import anyio
 from controller.core.errors import Code
 from controller.gateway.admission import Demand, Receive
 from controller.gateway.cutting import Cut
+from controller.gateway.life import Life
 from controller.gateway.passage import loop_time
 from controller.gateway.patience import not_running, progress
 from controller.gateway.placement import Place, Placement
@@ -58,7 +59,7 @@ class Exchange:
         self.reply = reply
         self._receive = receive
         self._desk = desk
-        self._sign_of_life = sign_of_life.total_seconds()
+        self._sign_of_life = sign_of_life
         self._scope: Cancels | None = None
         self._carried: Carried | None = None
         self._verdict: Refused | None = None
@@ -82,10 +83,10 @@ class Exchange:
         if on_leave is not None:
             on_leave(self._client_left)
         try:
-            if self.demand.stream or on_leave is None:
-                await self._run_beside_watches(watch_client=on_leave is None)
+            if on_leave is None:
+                await self._run_beside_watch()
             else:
-                # A task beside each short request would cost more than all else that is done for it.
+                # A task beside each request would cost more than all else that is done for a short one.
                 with Cut() as self._scope:
                     await self._serve()
         finally:
@@ -127,10 +128,14 @@ class Exchange:
             self._cancel()
 
     async def _serve(self) -> None:
+        life = Life(self.reply, self._sign_of_life, self._progress, failed=self._cancel) if self.demand.stream else None
         try:
             await self._serve_somewhere()
         except Refused as refused:
             self._verdict = refused
+        finally:
+            if life is not None:
+                await life.end()
 
     async def _serve_somewhere(self) -> None:
         avoid: frozenset[Key] = frozenset()
@@ -185,13 +190,10 @@ class Exchange:
             self._desk.spending.placed(self.reply.passage, place.route, now)
         self.reply.passage.placed(place.route.deployment, now)
 
-    async def _run_beside_watches(self, *, watch_client: bool) -> None:
+    async def _run_beside_watch(self) -> None:
         async with anyio.create_task_group() as group:
             self._scope = group.cancel_scope
-            if watch_client:
-                group.start_soon(self._watch_client)
-            if self.demand.stream:
-                group.start_soon(self._show_life)
+            group.start_soon(self._watch_client)
             await self._serve()
             group.cancel_scope.cancel()
 
@@ -199,24 +201,6 @@ class Exchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._client_left()
-
-    async def _show_life(self) -> None:
-        """A comment whenever nothing was sent for so long, from the wait for a machine to the last token: it also ends
-        whatever limit a proxy on the client's side has."""
-        reply = self.reply
-        while not reply.done:
-            due = reply.sent_at + self._sign_of_life
-            if anyio.current_time() < due:
-                await anyio.sleep_until(due)
-                continue
-            if reply.plain:
-                return
-            if not reply.begun:
-                await reply.open_events()
-            if reply.takes_comment:
-                await reply.comment(self._progress())
-            else:
-                await anyio.sleep(self._sign_of_life)
 
     def _progress(self) -> str:
         return AT_WORK if self._placed else progress(self._desk.table.views.get(self.demand.alias))
