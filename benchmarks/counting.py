@@ -80,7 +80,9 @@ def _asked(now: Callable[[], float]) -> Callable[[], None]:
     tally, table = Tally(), RouteTable(lambda aliases: None)
     clients = Clients(fixed=(), read=_read(), now=now)
     allowances = Allowances(tally)
-    spending = Spending(table=table, clock=SystemClock(), book=None, start=lambda job: None, tally=tally)
+    spending = Spending(
+        clients=clients, table=table, clock=SystemClock(), book=None, start=lambda job: None, tally=tally
+    )
     route = Route(deployment="d", epoch=1, endpoint="http://x/", proven=True, usd_per_hour=1.0)
     headers = {b"authorization": b"Bearer key-77"}
 

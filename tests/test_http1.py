@@ -310,7 +310,7 @@ def test_the_limits_count_to_the_first_byte_of_the_body_and_then_between_two(
         loop = asyncio.get_running_loop()
         connection = Connection(loop)
         connection.connection_made(Line())
-        connection.write(b"", b"", head_limit=HEAD_LIMIT, silence_limit=SILENCE_LIMIT)
+        connection.write(b"", b"", (HEAD_LIMIT.total_seconds(), SILENCE_LIMIT.total_seconds()))
         for at, data in said_at:
             loop.call_at(at, connection.data_received, data)
         with pytest.raises(Overdue):

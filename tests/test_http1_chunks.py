@@ -55,7 +55,7 @@ class Pouring:
         self._socket = Socket()
         self.connection = Connection(asyncio.get_running_loop())
         self.connection.connection_made(self._socket)
-        self.connection.write(b"", b"", head_limit=LIMIT, silence_limit=LIMIT)
+        self.connection.write(b"", b"", (LIMIT.total_seconds(), LIMIT.total_seconds()))
 
     def passed(self, chunk: bytes, size: int) -> bool:
         assert self._takes is not None

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.http1.asked import OUTLET, Asked, Scope
+from controller.http1.asked import OUTLET, Asked, Receive, Scope, Send
+from controller.http1.heads import Head
 
 CHUNKED: list[tuple[bytes, bytes]] = []
 OF_KNOWN_LENGTH = [(b"content-length", b"9")]
@@ -13,9 +14,12 @@ OF_KNOWN_LENGTH = [(b"content-length", b"9")]
 
 def asked(*, version: str = "1.1", method: str = "POST") -> Asked:
     transport = SimpleNamespace(write=lambda data: None)
-    line: Any = SimpleNamespace(transport=transport, may_write=None, cut=lambda *, reset: None, end=lambda asked: None)
-    scope: Scope = {"path": "/", "method": method, "http_version": version}
-    return Asked(line, scope, keep=True, expects=False)
+    line: Any = SimpleNamespace(
+        transport=transport, scope={}, may_write=None, cut=lambda *, reset: None, end=lambda asked: None
+    )
+    head = Head(method, version, b"/", b"", [])
+    head.keep = True
+    return Asked(line, head)
 
 
 async def begun(one: Asked, headers: list[tuple[bytes, bytes]] = CHUNKED) -> Asked:
@@ -24,10 +28,23 @@ async def begun(one: Asked, headers: list[tuple[bytes, bytes]] = CHUNKED) -> Ask
     return one
 
 
+async def test_an_app_finds_it_in_its_scope() -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["extensions"][OUTLET])
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body"})
+
+    one = asked()
+    await one.run(app)
+    assert seen == [one]
+
+
 async def test_while_its_chunks_go_out() -> None:
     one = asked()
     before = one.flows
-    assert one.scope["extensions"][OUTLET] is one
+    assert one.outlet is one
     assert (before, (await begun(one)).flows) == (False, True)
 
 

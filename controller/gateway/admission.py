@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from controller.core.errors import Code
 from controller.gateway import document
@@ -31,6 +31,25 @@ class ClientGone(Exception):
     """The client left before its request was whole."""
 
 
+@dataclass(slots=True)
+class Wish:
+    """What the head of a request says of its answer."""
+
+    kind: bytes
+    """What its body is."""
+    accept: bytes
+    patience: timedelta | None
+    """As the client prefers; None if it said nothing."""
+
+    @classmethod
+    def of(cls, headers: Headers) -> Self:
+        return cls(
+            headers.get(b"content-type", b"application/json"),
+            headers.get(b"accept", b"*/*"),
+            preferred_wait(headers[b"prefer"]) if b"prefer" in headers else None,
+        )
+
+
 @dataclass(slots=True, kw_only=True)
 class Demand:
     """One admitted request. Not frozen, for what that costs each of them; nobody changes one."""
@@ -41,26 +60,15 @@ class Demand:
     shape: Shape
     document: Document
     stream: bool
-    patience: timedelta | None
-    """As the client prefers; None if it said nothing."""
-    kind: bytes
-    accept: bytes
+    wish: Wish
     size: int
     """Bytes of its body as it came."""
 
 
-async def admit(
-    headers: Headers, receive: Receive, shape: Shape, *, client: Client, config: GatewayConfig, table: RouteTable
-) -> Demand:
-    """Raises `Refused`, or `ClientGone`."""
-    body = await _read(headers, receive, config)
-    return demanded(headers, body, shape, client=client, config=config, table=table)
-
-
 def demanded(
-    headers: Headers, body: bytes, shape: Shape, *, client: Client, config: GatewayConfig, table: RouteTable
+    body: bytes, wish: Wish, shape: Shape, *, client: Client, config: GatewayConfig, table: RouteTable
 ) -> Demand:
-    """`admit`, of a body that is here. Raises `Refused`."""
+    """Of a body that is here. Raises `Refused`."""
     if len(body) > config.body_limit:
         raise _too_large(config.body_limit)
     try:
@@ -79,9 +87,7 @@ def demanded(
         shape=shape,
         document=asked,
         stream=shape.signs is not None and asked.members.get("stream") is True,
-        patience=preferred_wait(headers[b"prefer"]) if b"prefer" in headers else None,
-        kind=headers.get(b"content-type", b"application/json"),
-        accept=headers.get(b"accept", b"*/*"),
+        wish=wish,
         size=len(body),
     )
 
@@ -115,7 +121,8 @@ def _require_served(alias: str, shape: Shape, asked: Document, config: GatewayCo
         raise Refused(Code.NOT_SERVED, "nothing is computed in the background here", status=400)
 
 
-async def _read(headers: Headers, receive: Receive, config: GatewayConfig) -> bytes:
+async def read(headers: Headers, receive: Receive, config: GatewayConfig) -> bytes:
+    """The whole body. Raises `Refused`, or `ClientGone`."""
     limit = config.body_limit
     announced = headers.get(b"content-length", b"")
     if announced.isdigit() and int(announced) > limit:

@@ -34,7 +34,7 @@ from controller.gateway.placement import Placement
 from controller.gateway.proof import Callers, Proofs
 from controller.gateway.proxy import Proxy
 from controller.gateway.refusals import not_served, unknown_model
-from controller.gateway.reply import Reply, Send
+from controller.gateway.reply import OverAsgi, Reply, Send
 from controller.gateway.reports import Reports
 from controller.gateway.routes import Key, RouteTable, follow
 from controller.gateway.spending import Spending
@@ -74,7 +74,12 @@ class Gateway:
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
         self.spending = Spending(
-            table=self.table, clock=clock, book=config.day_book, start=self._start, tally=self.tally
+            clients=self.clients,
+            table=self.table,
+            clock=clock,
+            book=config.day_book,
+            start=self._start,
+            tally=self.tally,
         )
         reports = self._reports = Reports(name=name, daemon=daemon, start=self._start)
         self.leases = StreamLeases(
@@ -193,7 +198,7 @@ class Gateway:
             raise RuntimeError(f"not served: {scope['type']}")
         inference = self._inference
         shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
-        reply = inference.opened(scope, send, shape)
+        reply = inference.opened(OverAsgi(send, scope), voice_for(shape, scope["headers"]), loop_time())
         work = self._small(scope, reply) if shape is None else inference.serve(scope, receive, reply, shape)
         await inference.guarded(reply, work, counted=shape is not None)
 
@@ -216,7 +221,7 @@ class Gateway:
     async def own_metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What another worker is told on the way between them."""
         passage = Passage(self.name, anyio.current_time())
-        await Reply(send, scope, passage, voice_for(None, scope["headers"])).whole(200, TEXT_TYPE, self._metrics())
+        await Reply(OverAsgi(send, scope), passage).whole(200, TEXT_TYPE, self._metrics())
 
     def _models(self, scope: Scope) -> bytes:
         """The list, or the one that the path names."""

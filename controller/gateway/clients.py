@@ -52,6 +52,18 @@ class Client:
 ANYBODY: Final = Client(name="", digest="")
 """Where no key was ever asked for."""
 
+
+class Sender:
+    """Who sent these headers, as of a version of what is known of clients."""
+
+    __slots__ = ("client", "headers", "version")
+
+    def __init__(self, headers: Headers) -> None:
+        self.headers = headers
+        self.client = ANYBODY
+        self.version = -1
+
+
 ReadClients = Callable[[], tuple[Client, ...] | None]
 """All clients, if they changed since they were last read; else None, as for an address that is open to everybody."""
 
@@ -66,18 +78,25 @@ class Clients:
         self._now = now
         self._look_at = 0.0
         self._open = True
+        self._version = 0
+        self.budgets = False
+        """Somebody has one."""
         self._known: dict[bytes, Client] = {}
         self._sent: dict[bytes, Client] = {}
         """Who sent what, of those that were let in."""
         if self._fixed:
             self._take(self._fixed)
 
+    def again(self, sender: Sender) -> Client:
+        """`of`, for whoever sent these very headers before. Raises `Refused`."""
+        self._look()
+        if sender.version != self._version:
+            sender.client, sender.version = self.of(sender.headers), self._version
+        return sender.client
+
     def of(self, headers: Headers) -> Client:
         """Raises `Refused`."""
-        if self._read is not None and (now := self._now()) >= self._look_at:
-            self._look_at = now + LOOK_EVERY_S
-            if (found := self._read()) is not None:
-                self._take((*self._fixed, *found))
+        self._look()
         if self._open:
             return ANYBODY
         sent = self._place(b"%b\n%b" % (headers.get(b"authorization", b""), headers.get(b"x-api-key", b"")))
@@ -96,7 +115,16 @@ class Clients:
             raise Refused(Code.WRONG_KEY, "this key may not use this address")
         return client
 
+    def _look(self) -> None:
+        """What the operator changed, every few seconds."""
+        if self._read is not None and (now := self._now()) >= self._look_at:
+            self._look_at = now + LOOK_EVERY_S
+            if (found := self._read()) is not None:
+                self._take((*self._fixed, *found))
+
     def _take(self, clients: tuple[Client, ...]) -> None:
+        self._version += 1
+        self.budgets = any(client.usd_per_day is not None for client in clients)
         self._known = {self._place(client.digest.encode()): client for client in clients}
         self._sent.clear()
         self._open = False

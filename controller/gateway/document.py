@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as quoted
 from json.scanner import make_scanner
 from typing import Any, Final, NoReturn, cast
 
@@ -49,10 +50,14 @@ class Document:
     def replaced(self, values: Mapping[str, Any]) -> bytes:
         """The document with these members' values exchanged, or put behind the last one where it has no such member;
         everything else is kept byte for byte."""
+        if len(values) == 1:
+            (name, value), *_ = values.items()
+            if (span := self.spans.get(name)) is not None:
+                return f"{self.text[: span[0]]}{_written(value)}{self.text[span[1] :]}".encode()
         pieces: list[str] = []
         done = 0
         for start, end, name in sorted((*self.spans[name], name) for name in values if name in self.spans):
-            pieces += (self.text[done:start], json.dumps(values[name]))
+            pieces += (self.text[done:start], _written(values[name]))
             done = end
         if new := [f"{json.dumps(name)}: {json.dumps(values[name])}" for name in values if name not in self.spans]:
             end = self.text.rindex("}")
@@ -60,6 +65,10 @@ class Document:
             done = end
         pieces.append(self.text[done:])
         return "".join(pieces).encode()
+
+
+def _written(value: Any) -> str:
+    return quoted(value) if isinstance(value, str) else json.dumps(value)
 
 
 def parse(body: bytes) -> Document:

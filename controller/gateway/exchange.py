@@ -54,7 +54,7 @@ class Desk:
 
 
 class Exchange:
-    def __init__(self, demand: Demand, receive: Receive, reply: Reply, *, desk: Desk, sign_of_life: timedelta) -> None:
+    def __init__(self, demand: Demand, receive: Receive, reply: Reply, *, desk: Desk, sign_of_life: float) -> None:
         self.demand = demand
         self.reply = reply
         self._receive = receive
@@ -144,7 +144,7 @@ class Exchange:
             self._carried = None
             try:
                 if begun is None:
-                    self.charge(place)
+                    self.charge(place, loop_time())
                 self._placed = True
                 return await self._desk.proxy.relay(self.demand, place, self.reply, begun)
             except NotConnected as error:
@@ -183,9 +183,8 @@ class Exchange:
             self.reply.passage.headers.append(NO_RETRY)
         return refused
 
-    def charge(self, place: Place) -> None:
+    def charge(self, place: Place, now: float) -> None:
         """Raises `Refused` if this client may not be charged for it."""
-        now = loop_time()
         if self.demand.shape.inference:
             self._desk.spending.placed(self.reply.passage, place.route, now)
         self.reply.passage.placed(place.route.deployment, now)

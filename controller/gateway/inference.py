@@ -5,28 +5,29 @@ in its task. Whatever a request took is given back here, and it is counted, exac
 what hangs on a client that stopped reading, or sending, without leaving.
 """
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
 from controller.core.errors import Code
-from controller.gateway.admission import ClientGone, Demand, Receive, Scope, admit, demanded
+from controller.gateway.admission import ClientGone, Receive, Scope, Wish, demanded, read
 from controller.gateway.allowances import Allowances, Standing
-from controller.gateway.clients import Clients, Headers
+from controller.gateway.clients import Client, Clients, Sender
 from controller.gateway.closing import GONE, STOPPED, Closing
 from controller.gateway.config import GatewayConfig
 from controller.gateway.exchange import Desk, Exchange
 from controller.gateway.passage import Passage, loop_time
 from controller.gateway.refusals import Refused, Voice, bad_request
-from controller.gateway.reply import CutOff, Reply, Send
-from controller.gateway.shortcut import Shortcut
+from controller.gateway.reply import CutOff, Reply, Way
+from controller.gateway.shortcut import Shortcut, Work
 from controller.gateway.tally import Tally
-from controller.gateway.wires import BY_PATH, Shape, voice_for
+from controller.gateway.wires import BY_PATH, Shape
 from controller.http1.asked import Asked
+from controller.http1.heads import Head
 
 SWEEP_S: Final = 10.0
 AFTER_END_S: Final = 2.0
@@ -45,6 +46,18 @@ class Office:
     tally: Tally
 
 
+class Manner:
+    """How whoever sends a certain head asks, found once for all requests that have it."""
+
+    __slots__ = ("sender", "shape", "wish")
+
+    def __init__(self, head: Head) -> None:
+        headers = dict(head.headers)
+        self.shape = BY_PATH.get(head.path) if head.method == "POST" else None
+        self.sender = Sender(headers)
+        self.wish = Wish.of(headers)
+
+
 class Inference:
     """`name` is the gateway's among others: requests are called after it."""
 
@@ -54,8 +67,11 @@ class Inference:
         self._office = office
         self._desk = desk
         self._requests = 0
-        self._none_live = anyio.Event()
-        self._some_live = anyio.Event()
+        self._sign_of_life_s = config.sign_of_life.total_seconds()
+        self._none_live: anyio.Event | None = None
+        """Wanted by the drain."""
+        self._some_live: anyio.Event | None = None
+        """Wanted by the sweep."""
         self.live: set[Exchange] = set()
         """Requests that were admitted and have not ended."""
         self.reading: set[Reply] = set()
@@ -65,88 +81,96 @@ class Inference:
 
     # The two ways in.
 
-    def opened(self, scope: Scope, send: Send, shape: Shape | None) -> Reply:
+    def opened(self, way: Way, voice: Voice, now: float) -> Reply:
         self._requests += 1
-        passage = Passage(f"{self._name}-{self._requests:x}", loop_time())
+        passage = Passage(f"{self._name}-{self._requests:x}", now)
         if self._desk.rooms.draining:
             passage.headers.append(LEAVE_US)
-        return Reply(send, scope, passage, voice_for(shape, scope["headers"]))
+        return Reply(way, passage, voice)
 
     async def serve(self, scope: Scope, receive: Receive, reply: Reply, shape: Shape) -> None:
         """Raises what `guarded` tells."""
-        passage, headers = reply.passage, dict(scope["headers"])
-        standing = self._let_in(headers, reply, shape)
+        headers = dict(scope["headers"])
+        passage = reply.passage
+        self._greet(reply, shape)
+        if self._desk.rooms.draining:
+            raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
+        standing = self._let_in(passage, self._office.clients.of(headers), shape)
         try:
             self.reading.add(reply)
-            self._some_live.set()
+            self._wake_sweep()
             try:
-                demand = await admit(headers, receive, shape, client=passage.client, **self._known())
+                body = await read(headers, receive, self._config)
             finally:
                 self.reading.discard(reply)
-            exchange = self._admitted(demand, reply, receive)
+            exchange = self._admitted(body, Wish.of(headers), shape, reply, receive)
             await self._carried(exchange, exchange.run())
         finally:
-            self._give_back(passage, standing)
+            self._give_back(passage, standing, loop_time())
 
     def at_once(self, asked: Asked) -> bool:
         """The same for a request whose body is here, without a task as long as none is needed. False, with nothing
         done, if it has to come the other way."""
-        scope = asked.scope
-        shape = BY_PATH.get(scope["path"]) if scope["method"] == "POST" else None
+        known = asked.head.known
+        if known is None:
+            known = asked.head.known = Manner(asked.head)
+        shape = known.shape
         if shape is None or self._desk.rooms.draining:
             return False
-        reply = self.opened(scope, asked.send, shape)
-        passage, headers = reply.passage, dict(scope["headers"])
+        now = loop_time()
+        reply = self.opened(asked, shape.voice, now)
         standing: Standing | None = None
         try:
-            standing = self._let_in(headers, reply, shape)
-            demand = demanded(headers, asked.body(), shape, client=passage.client, **self._known())
-            exchange = self._admitted(demand, reply, asked.receive)
+            self._greet(reply, shape)
+            standing = self._let_in(reply.passage, self._office.clients.again(known.sender), shape)
+            exchange = self._admitted(asked.body(), known.wish, shape, reply, asked.receive)
         except Exception as error:  # told where each other one is
-            self._give_back(passage, standing)
+            self._give_back(reply.passage, standing, now)
             asked.go_on(self.guarded(reply, _raised(error), counted=True))
             return True
-        self._send_off(asked, exchange, standing)
+        shortcut = Shortcut(self, asked, exchange, standing)
+        if not shortcut.begin(self._desk, now):
+            self.go_on(shortcut, exchange.run())
         return True
 
-    def _send_off(self, asked: Asked, exchange: Exchange, standing: Standing | None) -> None:
-        reply = exchange.reply
+    def over(self, shortcut: Shortcut) -> None:
+        """All is answered."""
+        exchange, now = shortcut.exchange, loop_time()
+        self._left(exchange)
+        self._give_back(exchange.reply.passage, shortcut.standing, now)
+        self._office.closing.end(exchange.reply, now)
+        shortcut.asked.done()
 
-        def over() -> None:
-            self._left(exchange)
-            self._give_back(reply.passage, standing)
-            self._office.closing.end(reply, loop_time())
-            asked.done()
-
-        def go_on(work: Coroutine[Any, Any, Refused | None]) -> None:
-            asked.go_on(self.guarded(reply, self._rest(exchange, work, standing), counted=True))
-
-        if not Shortcut(exchange, self._desk, over=over, go_on=go_on).begin():
-            go_on(exchange.run())
+    def go_on(self, shortcut: Shortcut, work: Work) -> None:
+        """What is left is done in a task."""
+        exchange = shortcut.exchange
+        rest = self._rest(exchange, work, shortcut.standing)
+        shortcut.asked.go_on(self.guarded(exchange.reply, rest, counted=True))
 
     # What both have in common, in order.
 
-    def _let_in(self, headers: Headers, reply: Reply, shape: Shape) -> Standing | None:
-        """Raises `Refused`. A standing is to be given back."""
+    def _greet(self, reply: Reply, shape: Shape) -> None:
         passage = reply.passage
         passage.wire = shape.name
         if shape.voice is Voice.ANTHROPIC:
             passage.headers.append((b"request-id", passage.request_id.encode()))  # where its clients look for it
-        if self._desk.rooms.draining:
-            raise Refused(Code.MODEL_STARTING, "this gateway is stopping", retry_after=AFTER_STOP)
-        client = passage.client = self._office.clients.of(headers)
-        if shape.inference:
+
+    def _let_in(self, passage: Passage, client: Client, shape: Shape) -> Standing | None:
+        """Raises `Refused`. A standing is to be given back."""
+        passage.client = client
+        if shape.inference and client.usd_per_day is not None:
             self._desk.spending.require(client, passage, passage.arrived_at)
         return self._office.allowances.take(client, passage, passage.arrived_at)
 
-    def _admitted(self, demand: Demand, reply: Reply, receive: Receive) -> Exchange:
-        numbers = self._office.tally.models[demand.alias]
-        reply.passage.admitted(demand.alias, numbers, stream=demand.stream, size=demand.size)
-        if demand.shape.inference:
+    def _admitted(self, body: bytes, wish: Wish, shape: Shape, reply: Reply, receive: Receive) -> Exchange:
+        passage = reply.passage
+        demand = demanded(body, wish, shape, client=passage.client, config=self._config, table=self._desk.table)
+        passage.admitted(demand.alias, self._office.tally.models[demand.alias], stream=demand.stream, size=demand.size)
+        if shape.inference:
             self.asked.add(demand.alias)
-        exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._config.sign_of_life)
+        exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._sign_of_life_s)
         self.live.add(exchange)
-        self._some_live.set()
+        self._wake_sweep()
         return exchange
 
     async def _carried(self, exchange: Exchange, work: Awaitable[Refused | None]) -> None:
@@ -161,18 +185,20 @@ class Inference:
         try:
             await self._carried(exchange, work)
         finally:
-            self._give_back(exchange.reply.passage, standing)
+            self._give_back(exchange.reply.passage, standing, loop_time())
 
     def _left(self, exchange: Exchange) -> None:
         if exchange.gone:
             exchange.reply.passage.outcome = GONE
         self.live.discard(exchange)
-        if not self.live:
+        if not self.live and self._none_live is not None:
             self._none_live.set()
 
-    def _give_back(self, passage: Passage, standing: Standing | None) -> None:
-        self._desk.spending.ended(passage, loop_time())
-        self._office.allowances.give_back(standing)
+    def _give_back(self, passage: Passage, standing: Standing | None, now: float) -> None:
+        if passage.uses is not None:
+            self._desk.spending.ended(passage, now)
+        if standing is not None:
+            self._office.allowances.give_back(standing)
 
     async def guarded(self, reply: Reply, work: Awaitable[None], *, counted: bool) -> None:
         """Tells the client how it ended if it did not end well. What is not counted leaves no trace if it did."""
@@ -191,9 +217,6 @@ class Inference:
         finally:
             if counted or passage.outcome:
                 self._office.closing.end(reply, loop_time())
-
-    def _known(self) -> dict[str, Any]:
-        return {"config": self._config, "table": self._desk.table}
 
     # When the gateway stops, and those who hang.
 
@@ -216,6 +239,10 @@ class Inference:
                 self._none_live = anyio.Event()
                 await self._none_live.wait()
 
+    def _wake_sweep(self) -> None:
+        if self._some_live is not None:
+            self._some_live.set()
+
     async def sweep(self) -> None:
         """One look at all of them every few seconds costs nothing; a timer for each request and piece would."""
         pause_s = min(SWEEP_S, self._config.client_limit.total_seconds() / 4)
@@ -223,6 +250,7 @@ class Inference:
             if not self.live and not self.reading:
                 self._some_live = anyio.Event()
                 await self._some_live.wait()
+                self._some_live = None
             await anyio.sleep(pause_s)
             now = anyio.current_time()
             for exchange in list(self.live):

@@ -27,7 +27,16 @@ def content_type(headers: Headers) -> bytes:
 
 def from_proxy(status: int, headers: Headers) -> bool:
     """Told by the head alone. A 500 in plain text is vLLM's own."""
+    return _of_proxy(status, content_type(headers))
+
+
+def plainly(status: int, headers: Headers) -> bool:
+    """A model server's own answer, neither a complaint nor events."""
     kind = content_type(headers)
+    return status < 400 and kind != EVENTS and not _of_proxy(status, kind)
+
+
+def _of_proxy(status: int, kind: bytes) -> bool:
     if kind in (JSON, EVENTS) or kind.endswith(b"+json"):
         return status == NO_BYTE
     return kind == b"text/html" or status in PROXY_STATUSES

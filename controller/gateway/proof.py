@@ -165,7 +165,9 @@ class Proofs:
         body = json.dumps({"model": view.served_name or view.alias, **shape.proof}).encode()
         try:
             with anyio.fail_after(self._upstream.proof_limit.total_seconds()):
-                incoming = await self._upstream.send(self._upstream.request(view.alias, route, shape, body))
+                incoming = await self._upstream.send(
+                    self._upstream.request(view.alias, route, shape, now=anyio.current_time()).carrying(body)
+                )
                 try:
                     answer = await incoming.read(ANSWER_BYTES)
                 finally:

@@ -16,6 +16,7 @@ from controller.gateway import pages
 from controller.gateway.admission import Demand
 from controller.gateway.assembly import STREAMED, Assembly, TooMuch, can_be_streamed
 from controller.gateway.events import Events, StreamFailed
+from controller.gateway.passage import loop_time
 from controller.gateway.placement import Place
 from controller.gateway.refusals import Refused
 from controller.gateway.reply import Reply
@@ -50,35 +51,34 @@ class Proxy:
         """Raises `Refused` for any ending but a whole answer, and `NotConnected` if it may be tried elsewhere. What was
         begun already goes on."""
         if begun is None:
-            await self._follow(self._upstream.send(self.request(demand, place)), demand, place, reply)
+            body = rewritten(demand, place)
+            sent: Awaitable[Incoming] = self._upstream.send(self.request(demand, place, loop_time()).carrying(body))
         else:
             self.open -= 1
-            await self._follow(_arrived(begun), demand, place, reply)
+            sent = _arrived(begun)
+        await self._follow(sent, demand, place, reply)
+
+    def request(self, demand: Demand, place: Place, now: float) -> Outgoing:
+        """All of it but the body."""
+        return self._upstream.request(demand.alias, place.route, demand.shape, now=now, wish=demand.wish)
 
     # A request that no task follows.
 
-    def kept(self, demand: Demand, place: Place) -> Exchanging | None:
+    def kept(self, request: Outgoing) -> Exchanging | None:
         """A connection that stands. Whoever gets it gives it back, or has `relay` go on with it."""
-        begun = self._upstream.kept(place.route, demand.shape)
-        self.open += begun is not None
+        begun = self._upstream.kept(request.url)
+        if begun is not None:
+            self.open += 1
         return begun
 
-    def give_back(self, begun: Exchanging | None) -> None:
-        if begun is not None:
-            self.open -= 1
-            begun.close()
-
-    def request(self, demand: Demand, place: Place) -> Outgoing:
-        """Raises `Refused` where the machine lacks what was asked for."""
-        body = rewritten(demand, place)
-        return self._upstream.request(
-            demand.alias, place.route, demand.shape, body, kind=demand.kind, accept=demand.accept
-        )
+    def give_back(self, begun: Exchanging) -> None:
+        self.open -= 1
+        begun.close()
 
     def plain(self, begun: Exchanging, demand: Demand, place: Place) -> Plain | None:
-        """A plain answer as it is passed on, if all of it is here; None, and nothing is taken of it, where it is not
-        whole, or none. Raises `Refused`."""
-        if not begun.ended_well() or not _is_plain(begun):
+        """A plain answer as it is passed on, once it ended well; None, and nothing is taken of it, where it is none.
+        Raises `Refused`."""
+        if not pages.plainly(begun.status, begun.headers):
             return None
         body = begun.taken()
         self._require_unbroken(body, demand, place)
@@ -108,7 +108,7 @@ class Proxy:
                 incoming.close()
 
     async def _answer(self, incoming: Incoming, demand: Demand, place: Place, reply: Reply) -> None:
-        if _is_complaint(incoming):
+        if incoming.status >= 400 or pages.from_proxy(incoming.status, incoming.headers):
             await self._complaint(incoming, place, reply)
         elif pages.content_type(incoming.headers) == pages.EVENTS:
             if _asked_as_stream(demand, place):
@@ -245,14 +245,6 @@ async def _pass_events(reply: Reply, incoming: Incoming, data: bytes) -> None:
 async def _begin(reply: Reply, incoming: Incoming, *, events: bool) -> None:
     if not reply.begun:
         await reply.start(incoming.status, _passed_on(incoming), events=events)
-
-
-def _is_complaint(incoming: Incoming) -> bool:
-    return incoming.status >= 400 or pages.from_proxy(incoming.status, incoming.headers)
-
-
-def _is_plain(incoming: Incoming) -> bool:
-    return not _is_complaint(incoming) and pages.content_type(incoming.headers) != pages.EVENTS
 
 
 def _passed_on(incoming: Incoming) -> Headed:

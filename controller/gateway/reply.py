@@ -8,13 +8,14 @@ Comments keep a waiting event stream alive and never look like content.
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from controller.gateway.passage import Passage
 from controller.gateway.refusals import Refused, Voice
 from controller.http1 import Later
-from controller.http1.asked import ABORT, ANSWER, LEAVE, OUTLET, WRITE, Outlet
+from controller.http1.asked import ABORT, LEAVE, OUTLET, WRITE, Outlet
 
+Headed = list[tuple[bytes, bytes]]
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
@@ -30,19 +31,66 @@ class CutOff(Exception):
     """Raised to a server that offers no way to cut a connection: it then cuts it itself."""
 
 
-class Reply:
-    def __init__(
-        self, send: Send, scope: MutableMapping[str, Any], passage: Passage, voice: Voice = Voice.OPENAI
-    ) -> None:
-        self.passage = passage
-        self._voice = voice
-        self._asgi_send = send
+class Way(Protocol):
+    """To one client, for one answer."""
+
+    @property
+    def on_leave(self) -> Callable[[Callable[[], None] | None], None] | None:
+        """Takes what to call when the client leaves; None where that has to be watched for."""
+        ...
+
+    @property
+    def outlet(self) -> Outlet | None:
+        """For what is framed already; None where there is none."""
+        ...
+
+    def send(self, message: Message, /) -> Awaitable[None]:
+        """As ASGI has it."""
+        ...
+
+    def answer(self, status: int, headers: Headed, body: bytes) -> bool:
+        """A whole one at once; False, with nothing sent, if it has to be sent the long way."""
+        ...
+
+    def write(self, piece: bytes) -> bool:
+        """A piece of a begun one at once; False, with nothing sent, if it has to be sent the long way."""
+        ...
+
+    def cut(self) -> None:
+        """Ends the connection without finishing the answer. Raises `CutOff` where only the server can."""
+
+
+class OverAsgi:
+    """The way of an app, with what our own server offers beside."""
+
+    def __init__(self, send: Send, scope: MutableMapping[str, Any]) -> None:
         extensions = scope.get("extensions") or {}
         self._abort: Callable[[], None] | None = extensions.get(ABORT)
         self.on_leave: Callable[[Callable[[], None] | None], None] | None = extensions.get(LEAVE)
-        self._answer: Callable[[int, list[tuple[bytes, bytes]], bytes], bool] | None = extensions.get(ANSWER)
-        self._write: Callable[[bytes], bool] | None = extensions.get(WRITE)
+        self.write: Callable[[bytes], bool] = extensions.get(WRITE, _not_at_once)
         self.outlet: Outlet | None = extensions.get(OUTLET)
+        self.send = send
+
+    def answer(self, status: int, headers: Headed, body: bytes) -> bool:
+        return False
+
+    def cut(self) -> None:
+        if self._abort is None:
+            raise CutOff
+        self._abort()
+
+
+def _not_at_once(piece: bytes) -> bool:
+    return False
+
+
+class Reply:
+    def __init__(self, way: Way, passage: Passage, voice: Voice = Voice.OPENAI) -> None:
+        self.passage = passage
+        self._voice = voice
+        self._way = way
+        self._write = way.write
+        self.on_leave = way.on_leave
         self._now = asyncio.get_running_loop().time
         self.status: int | None = None
         self.events = False
@@ -58,6 +106,10 @@ class Reply:
         self.begun_at = passage.arrived_at
         """When its request began to arrive."""
         self._sent_at = self.begun_at
+
+    @property
+    def outlet(self) -> Outlet | None:
+        return self._way.outlet
 
     @property
     def begun(self) -> bool:
@@ -78,7 +130,7 @@ class Reply:
         """When something was last sent, or passed by; before that, when it was asked for."""
         return max(self._sent_at, self.passage.last_at)
 
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]], *, events: bool = False) -> None:
+    async def start(self, status: int, headers: Headed, *, events: bool = False) -> None:
         if events:  # its length is not the model server's: comments are put between, an error at its end
             headers = [pair for pair in headers if pair[0] != b"content-length"]
         self.status = status
@@ -103,7 +155,7 @@ class Reply:
         self.content = True
         self._sent, self._sent_at = data, self._now()
         self.passage.passed(len(data), self._sent_at)
-        if self._write is not None and self._write(data):
+        if self._write(data):
             return None
         self.sending_since = self._sent_at
         return partial(self._body, data)
@@ -118,14 +170,14 @@ class Reply:
         self.done = True
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    async def whole(self, status: int, headers: Headed, body: bytes) -> None:
         await self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
         self.done = True
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
-    def at_once(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+    def at_once(self, status: int, headers: Headed, body: bytes) -> bool:
         """The model's own whole answer, where the client takes it now; else False, and nothing is sent."""
-        if self._answer is None or not self._answer(status, headers + self.passage.headers, body):
+        if not self._way.answer(status, headers + self.passage.headers, body):
             return False
         self.status = status
         self.content = self.done = True
@@ -145,14 +197,12 @@ class Reply:
     def cut(self) -> None:
         """Ends the connection without finishing the answer."""
         self.done = True
-        if self._abort is None:
-            raise CutOff
-        self._abort()
+        self._way.cut()
 
     async def _body(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _send(self, message: Message) -> None:
         self._sent_at = self.sending_since = self._now()
-        await self._asgi_send(message)
+        await self._way.send(message)
         self.sending_since = None

@@ -7,7 +7,7 @@ next poll settles it.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -36,9 +36,11 @@ class Route:
     doubted: bool = False
     """The daemon wants to know whether it still writes."""
 
-    @property
-    def key(self) -> Key:
-        return (self.deployment, self.epoch)
+    key: Key = field(init=False)
+    """Deployment and epoch."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", (self.deployment, self.epoch))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,96 +6,107 @@ answer: what a task, its scope and its wake-ups take is more than all else that 
 simple, at its beginning or later, goes on in a task from where it stands, by the same rules.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
+from controller.gateway.allowances import Standing
 from controller.gateway.exchange import Desk, Exchange
 from controller.gateway.placement import Place
+from controller.gateway.proxy import Proxy, rewritten
 from controller.gateway.refusals import Refused
 from controller.http1 import Exchanging
+from controller.http1.asked import Asked
 
 Work = Coroutine[Any, Any, Refused | None]
 
 
+class Ends(Protocol):
+    """Who hears how it ended: by one of these, once."""
+
+    def over(self, shortcut: "Shortcut") -> None:
+        """All is answered."""
+
+    def go_on(self, shortcut: "Shortcut", work: Work) -> None:
+        """What is left is to be done in a task."""
+
+
 class Shortcut:
-    """`over` is called when all is answered, `go_on` with what is left to be done in a task; one of them, once."""
+    __slots__ = ("_answer", "_ends", "_place", "_proxy", "asked", "exchange", "standing")
 
-    __slots__ = ("_answer", "_desk", "_exchange", "_go_on", "_over", "_place")
-
-    def __init__(
-        self, exchange: Exchange, desk: Desk, *, over: Callable[[], None], go_on: Callable[[Work], None]
-    ) -> None:
-        self._exchange = exchange
-        self._desk = desk
-        self._over = over
-        self._go_on = go_on
-        self._place: Place | None = None
+    def __init__(self, ends: Ends, asked: Asked, exchange: Exchange, standing: Standing | None) -> None:
+        self.asked = asked
+        self.exchange = exchange
+        self.standing = standing
+        self._ends = ends
+        self._proxy: Proxy
+        self._place: Place
         self._answer: Exchanging | None = None
 
-    def begin(self) -> bool:
+    def begin(self, desk: Desk, now: float) -> bool:
         """False, with nothing done, where something has to be waited for, or told."""
-        exchange, proxy = self._exchange, self._desk.proxy
-        if exchange.demand.stream or not exchange.demand.shape.inference or exchange.reply.on_leave is None:
+        exchange = self.exchange
+        demand = exchange.demand
+        if demand.stream or not demand.shape.inference:
             return False
-        place = self._desk.placement.at_once(exchange.demand)
+        place = desk.placement.at_once(demand)
         if place is None:
             return False
-        answer = proxy.kept(exchange.demand, place)
-        try:
-            if answer is not None:
-                request = proxy.request(exchange.demand, place)
-                exchange.charge(place)
-                answer.write(request)
-                self._place, self._answer = place, answer
-        except (Refused, RecursionError):  # found anew in the task, and told there
-            pass
-        finally:
-            if self._answer is None:
+        proxy = desk.proxy
+        request = proxy.request(demand, place, now)
+        answer = proxy.kept(request)
+        if answer is not None:
+            try:
+                body = rewritten(demand, place)
+                exchange.charge(place, now)
+                answer.write(request, body, self._came)
+                self._proxy, self._place, self._answer = proxy, place, answer
+                exchange.carried_by(self)
+                return True
+            except (Refused, RecursionError):  # found anew in the task, and told there
                 proxy.give_back(answer)
-                place.use.release()
-        if answer is None or self._answer is None:
-            return False
-        answer.tell(self._came)
-        exchange.carried_by(self)
-        return True
+        place.use.release()
+        return False
 
     def cancel(self) -> None:
         """The client left, or the gateway stops."""
         if self._answer is not None:
-            self._give_back()
-            self._go_on(self._exchange.last_words())
+            self._give_back(self._answer)
+            self._ends.go_on(self, self.exchange.last_words())
 
     def _came(self) -> None:
         """Bytes of the answer, or its end."""
-        answer, place, exchange = self._answer, self._place, self._exchange
-        if answer is None or place is None:
+        answer, exchange = self._answer, self.exchange
+        if answer is None:
             return
-        place.use.byte_came()
-        if answer.still_short:
+        self._place.use.byte_came()
+        if not answer.ended_well():
+            if not answer.still_short:
+                self._hand_over(answer)
             return
         try:
-            plain = self._desk.proxy.plain(answer, exchange.demand, place)
-            if plain is None:
-                self._answer = None
-                answer.tell(None)
-                self._go_on(exchange.run((place, answer)))
-                return
-            told = exchange.reply.at_once(*plain)
+            plain = self._proxy.plain(answer, exchange.demand, self._place)
+            told = plain is not None and exchange.reply.at_once(*plain)
         except Exception as error:  # a callback of the loop has nobody above it: the request's task raises it
-            self._give_back()
-            self._go_on(_raised(error))
+            self._give_back(answer)
+            self._ends.go_on(self, _raised(error))
             return
-        self._give_back()
+        if plain is None:
+            self._hand_over(answer)
+            return
+        self._give_back(answer)
         if told:
-            self._over()
+            self._ends.over(self)
         else:
-            self._go_on(exchange.told(*plain))
+            self._ends.go_on(self, exchange.told(*plain))
 
-    def _give_back(self) -> None:
-        answer, self._answer = self._answer, None
-        if self._place is not None:
-            self._desk.proxy.give_back(answer)
-            self._place.use.release()
+    def _hand_over(self, answer: Exchanging) -> None:
+        self._answer = None
+        self._ends.go_on(self, self.exchange.run((self._place, answer)))
+
+    def _give_back(self, answer: Exchanging) -> None:
+        self._answer = None
+        self._proxy.give_back(answer)
+        self._place.use.release()
 
 
 async def _raised(error: Exception) -> None:

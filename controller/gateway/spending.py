@@ -19,7 +19,7 @@ import structlog
 
 from controller.clock import Clock
 from controller.core.errors import Code
-from controller.gateway.clients import Client
+from controller.gateway.clients import Client, Clients
 from controller.gateway.config import Start
 from controller.gateway.day_book import Busy, DayBook, Unreadable
 from controller.gateway.passage import Passage
@@ -41,7 +41,10 @@ ASK_AGAIN: Final = timedelta(seconds=30)
 class Spending:
     """`book` None keeps nothing beyond this process."""
 
-    def __init__(self, *, table: RouteTable, clock: Clock, book: DayBook | None, start: Start, tally: Tally) -> None:
+    def __init__(
+        self, *, clients: Clients, table: RouteTable, clock: Clock, book: DayBook | None, start: Start, tally: Tally
+    ) -> None:
+        self._clients = clients
         self._table = table
         self._clock = clock
         self._book = book
@@ -125,6 +128,8 @@ class Spending:
 
     def _move(self, passage: Passage, to: Key | str, usd_per_hour: float, now: float) -> None:
         self._leave(passage, now)
+        if not self._clients.budgets:
+            return  # nobody's share is asked for
         share = self._shares.get(to)
         if share is None:
             share = self._shares[to] = Share(usd_per_hour, now)

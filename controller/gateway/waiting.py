@@ -90,7 +90,7 @@ class WaitingRooms:
 
     async def place(self, demand: Demand) -> Place:
         """Raises `Refused`. A patience of None means the model's own; of zero: tell me at once."""
-        alias, patience = demand.alias, demand.patience
+        alias, patience = demand.alias, demand.wish.patience
         view = self._table.views.get(alias) or View(alias=alias)
         patience = view.wait if patience is None else patience
         told = not patience

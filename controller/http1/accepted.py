@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, cast
 
-from controller.http1.asked import App, Asked, Direct, Pairs, answer
+from controller.http1.asked import App, Asked, Direct, answer
+from controller.http1.heads import Pairs
 from controller.http1.reading import Misread, Reading
 
 BUFFER_BYTES: Final = 65_536
@@ -69,6 +70,7 @@ class Accepted(asyncio.Protocol):
     def __init__(self, door: Door) -> None:
         self._door = door
         self.transport: asyncio.Transport
+        self.scope: dict[str, Any]
         self.may_write: asyncio.Event | None = None
         self._next: deque[Asked] = deque()
         self._reading: Reading
@@ -115,7 +117,7 @@ class Accepted(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self._door.entered(self)
-        scope = {
+        self.scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "scheme": "http",
@@ -123,7 +125,7 @@ class Accepted(asyncio.Protocol):
             "server": _address(transport.get_extra_info("sockname")),
             "client": _address(transport.get_extra_info("peername")),
         }
-        self._reading = Reading(self, scope, self._next)
+        self._reading = Reading(self, self._next)
         if self._door.closing:
             self.stop()
         self._arm(self._door.keep_alive_s)

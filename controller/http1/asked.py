@@ -2,9 +2,8 @@
 
 The app speaks ASGI: `receive` gives the body as it comes, `send` takes the answer. A head is kept until its first
 bytes follow, so that both go out in one write; so long as nothing went out, an app that fails is still a whole 500. In
-the scope's extensions stand four calls beside: one writes a whole answer at once, one a piece, one ends the connection
-without finishing the answer, one takes what to call when the client leaves. Beside them stands what takes chunks that
-are framed already.
+the scope's extensions stand three calls beside: one writes a piece at once, one ends the connection without finishing
+the answer, one takes what to call when the client leaves. Beside them stands what takes chunks that are framed already.
 
 A request whose body is here may be taken without the app's task, by whoever answers it in some later turn of the loop:
 a task takes longer than a short answer. It has to be said then that it is `done`; or it goes on in a task after all.
@@ -19,18 +18,17 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from controller.http1.heads import Head, Pairs
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Pairs = list[tuple[bytes, bytes]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Left = Callable[[], None]
 Direct = Callable[["Asked"], bool]
 """Takes a request whose body is here, and answers it without the app; False if it does not."""
 
-ANSWER: Final = "gpuwarden.answer"
-"""In a scope's extensions: writes a whole answer at once; False if it has to be sent the long way."""
 ABORT: Final = "gpuwarden.abort"
 """In a scope's extensions: ends the connection without finishing the answer."""
 LEAVE: Final = "gpuwarden.leave"
@@ -60,6 +58,8 @@ class Line(Protocol):
     """The connection, as its requests see it."""
 
     transport: asyncio.Transport
+    scope: dict[str, Any]
+    """What all its requests have in common, as an app sees it."""
     may_write: asyncio.Event | None
     """Set when its client takes bytes again; None while it does."""
 
@@ -86,40 +86,37 @@ class Outlet(Protocol):
 
 class Asked:
     __slots__ = (
-        "_bodiless",
+        "_begins",
         "_chunked",
         "_empty",
         "_expects",
-        "_head",
         "_left",
         "_length",
         "_line",
-        "_old",
         "_pieces",
-        "_scope",
         "_told",
         "_waiter",
         "begun",
         "complete",
         "flows",
         "gone",
+        "head",
         "held",
         "keep",
-        "path",
         "task",
         "transport",
         "whole",
     )
 
-    def __init__(self, line: Line, scope: Scope, *, keep: bool, expects: bool) -> None:
+    def __init__(self, line: Line, head: Head, body: bytes | None = None) -> None:
+        """With its body, if that is here as a whole."""
         self._line = line
         self.transport = line.transport
-        self._scope: Scope | None = scope
-        self.path: str = scope["path"]
+        self.head = head
         self.task: asyncio.Task[None] | None = None
-        self.keep = keep
+        self.keep = head.keep
         """Another request may follow."""
-        self.whole = False
+        self.whole = body is not None
         """Its body has come to its end."""
         self.held = 0
         """Bytes of its body that the app has not taken."""
@@ -129,12 +126,11 @@ class Asked:
         """Its answer was written to its end."""
         self.gone = False
         """Nobody takes the answer any more."""
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes] = [] if body is None else [body]
         self._told = False
-        self._expects = expects
-        self._head: bytes | None = None
-        self._empty = self._bodiless = scope["method"] == "HEAD"
-        self._old = scope["http_version"] == "1.0"
+        self._expects = head.expects
+        self._begins: bytes | None = None
+        self._empty = head.method == "HEAD"
         self._chunked = False
         self.flows = False
         self._length: int | None = None
@@ -144,17 +140,19 @@ class Asked:
     # What the connection tells it.
 
     async def run(self, app: App) -> None:
-        scope, self._scope = self.scope, None  # they must not know each other, or each request is garbage to be sought
+        length = sum(map(len, self._pieces)) if self.whole else None
+        scope = self.head.scope(self._line.scope, length)  # not kept: they would know each other, and be garbage
+        scope["extensions"] = {ABORT: self.cut, LEAVE: self.on_leave, WRITE: self.write, OUTLET: self}
         await self._guarded(app(scope, self.receive, self.send))
 
     async def _guarded(self, work: Awaitable[None]) -> None:
         try:
             await work
             if not self.complete and not self.gone:
-                _log.error("request_unanswered", path=self.path)
+                _log.error("request_unanswered", path=self.head.path)
                 self._fail()
         except Exception:  # whatever an app raises, its client has to hear of it, and the next request is not touched
-            _log.exception("request_failed", path=self.path)
+            _log.exception("request_failed", path=self.head.path)
             self._fail()
         finally:
             self.done()
@@ -179,18 +177,13 @@ class Asked:
     # Where it is answered without the app's task.
 
     @property
-    def scope(self) -> Scope:
-        scope = self._scope
-        assert scope is not None  # noqa: S101 - it is run, or taken, once
-        if "extensions" not in scope:
-            calls = {ANSWER: self.answer, ABORT: self.cut, LEAVE: self.on_leave, WRITE: self.write}
-            scope["extensions"] = {**calls, OUTLET: self}
-        return scope
+    def outlet(self) -> Outlet:
+        return self
 
     def body(self) -> bytes:
         """Takes it. It has to be here as a whole."""
         assert self.whole  # noqa: S101 - whoever takes a request looks first
-        self._told, self._scope = True, None
+        self._told = True
         pieces, self._pieces, self.held = self._pieces, [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -207,10 +200,16 @@ class Asked:
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bool:
         """Whole, and at once; False, with nothing done, where the client does not take it now."""
-        if self.begun or self._head is not None or self.gone or self._line.may_write is not None:
+        if self.begun or self._begins is not None or self.gone or self._line.may_write is not None:
             return False
-        self._begin(status, headers)
-        self._put(body, more=False)
+        head = self._begin(status, headers)
+        if self._length != len(body) or self._empty or not self.keep or len(body) > JOINED_BYTES:
+            self._put(body, more=False)
+            return True
+        self._begins, self.begun, self.complete = None, True, True
+        self.transport.write(b"%b\r\n%b" % (head, body))
+        if self._waiter is not None:
+            self._wake()
         return True
 
     # The app's side.
@@ -262,8 +261,9 @@ class Asked:
 
     # Its answer.
 
-    def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        if self._head is not None or self.begun:
+    def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        """The head, but for how its end is told."""
+        if self._begins is not None or self.begun:
             raise RuntimeError("an answer begins once")
         lines = [LINES[status]]
         for name, value in headers:
@@ -278,21 +278,22 @@ class Asked:
         head = b"".join(lines)
         if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
             raise RuntimeError("a header's value is one line")
-        self._empty = self._bodiless or status in EMPTY
+        self._empty = self.head.method == "HEAD" or status in EMPTY
         if self._empty:
             self._length = 0
-        self._head = head
+        self._begins = head
+        return head
 
     def _put(self, body: bytes, *, more: bool) -> None:
-        if self.complete or (self._head is None and not self.begun):
+        if self.complete or (self._begins is None and not self.begun):
             raise RuntimeError("no answer has begun, or it has ended")
         if self._empty:
             body = b""
         if self._length is not None:
             self._count(len(body), more=more)
         head = b""
-        if self._head is not None:
-            head, self._head = self._framed(self._head, len(body), more=more), None
+        if self._begins is not None:
+            head, self._begins = self._framed(self._begins, len(body), more=more), None
             self.begun = True
         if self._chunked:
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
@@ -310,7 +311,7 @@ class Asked:
             if not more:
                 self._length = size
                 head += b"content-length: %d\r\n" % size
-            elif self._old:
+            elif self.head.version == "1.0":
                 self.keep = False
             else:
                 self._chunked = self.flows = True
@@ -340,7 +341,7 @@ class Asked:
             self.cut()
             return
         headers, body = self._line.failed()
-        self._head, self._length, self.keep = None, None, False
+        self._begins, self._length, self.keep = None, None, False
         self._begin(500, headers)
         self._put(body, more=False)
 

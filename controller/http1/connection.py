@@ -20,7 +20,7 @@ from controller.http1.wire import Disconnected, Later, Overdue, Sink, Through, W
 WRITE_LIMIT: Final = timedelta(seconds=120)
 # Shorter than the 5 s after which uvicorn, and vLLM on it, close an idle connection: a request must not meet that
 # close.
-KEEP_ALIVE: Final = timedelta(seconds=4)
+KEEP_ALIVE_S: Final = 4.0
 BUFFER_BYTES: Final = 65_536
 HEAD_BYTES: Final = 65_536
 
@@ -66,11 +66,11 @@ class Connection(asyncio.Protocol):
 
     # What a request does, in order.
 
-    def write(self, head: bytes, body: bytes, *, head_limit: timedelta | None, silence_limit: timedelta | None) -> None:
+    def write(self, head: bytes, body: bytes, limits_s: tuple[float | None, float | None]) -> None:
+        """Limits: to the end of the answer's head, and between two pieces of its body."""
         self._begin()
         self.busy = True
-        self._silence = None if silence_limit is None else silence_limit.total_seconds()
-        self._head_limit = None if head_limit is None else head_limit.total_seconds()
+        self._head_limit, self._silence = limits_s
         self._arm(self._head_limit)
         assert self._transport is not None  # noqa: S101 - connection_made came first
         if len(body) > BUFFER_BYTES:
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         """The next bytes of the body, or None at its announced end."""
         while True:
             if self.pieces:
-                return self._take()
+                return self.take()
             if self.error is not None:
                 raise self.error
             if self.complete:
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
             if self._sink_raised is not None:
                 raise self._sink_raised
             if self.pieces:
-                full = sink(self._take())
+                full = sink(self.take())
                 continue
             if self.error is not None:
                 raise self.error
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
 
     def _pour_on(self, sink: Sink) -> None:
         try:
-            self._full = sink(self._take())
+            self._full = sink(self.take())
         except Exception as error:  # a callback of the loop has nobody above it: whoever waits gets it
             self._sink_raised = error
         if self._full is not None or self._sink_raised is not None:
@@ -128,21 +128,13 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     @property
-    def ended_well(self) -> bool:
-        """All of it came, as it was announced."""
-        return self.complete and self.error is None
-
-    def taken(self) -> bytes:
-        """What came of the body, and was not taken yet."""
-        return self._take()
-
-    @property
     def still_short(self) -> bool:
         """It is on its way, its length is announced if its head came, and nobody has to take anything yet."""
         under_way = self.error is None and not self.complete and not self._paused
         return under_way and (self._announced or not self.got_head)
 
-    def _take(self) -> bytes:
+    def take(self) -> bytes:
+        """What came of the body, and was not taken yet."""
         piece = self.pieces.popleft() if len(self.pieces) == 1 else b"".join(self.pieces)
         self.pieces.clear()
         self._buffered = 0
@@ -170,16 +162,16 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing() and self.error is None
 
-    @property
-    def reusable(self) -> bool:
-        if self._transport is None or self._transport.get_write_buffer_size():
+    def rest(self) -> bool:
+        """Stay open for the next exchange, a little while; False if there can be none on it."""
+        transport = self._transport
+        if not self._reusable or not self.complete or self.pieces or self.error is not None or transport is None:
+            return False
+        if transport.get_write_buffer_size() or transport.is_closing():
             return False  # an answer may come before the whole request was written
-        return self.complete and self._reusable and not self.pieces and self.usable
-
-    def rest(self) -> None:
-        """Stay open for the next exchange, a little while."""
         self.busy = False
-        self._arm(KEEP_ALIVE.total_seconds())
+        self._arm(KEEP_ALIVE_S)
+        return True
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -57,19 +57,15 @@ class Answer:
         self.headers: Headers = ()
         pool.open += 1
 
-    def write(self, request: Outgoing) -> None:
-        """Its request, once."""
-        _, path, authority = parse_url(request.url)
-        self._open().write(
-            _head(request, path, authority),
-            request.body,
-            head_limit=request.head_limit,
-            silence_limit=request.silence_limit,
-        )
+    def write(self, request: Outgoing, body: bytes, told: Callable[[], None] | None = None) -> None:
+        connection = self._open()
+        connection.write(_head(request, body), body, request.limits_s)
+        connection.told = told
 
     async def head(self) -> None:
         """Until status and headers are known. Raises `WireError`, and then it is closed."""
         connection = self._open()
+        connection.told = None
         try:
             await connection.head()
         except BaseException:
@@ -77,22 +73,17 @@ class Answer:
             raise
         self.status, self.headers = connection.status, tuple(connection.headers)
 
-    def tell(self, told: Callable[[], None] | None) -> None:
-        """Have `told` called when anything came, or it ended, where no task waits for it. It is not called once the
-        answer is closed."""
-        if self._connection is not None:
-            self._connection.told = told
-
     def ended_well(self) -> bool:
         """All of it came as it was announced: then status and headers are known, and all of the body is there."""
-        connection = self._open()
-        if connection.ended_well:
-            self.status, self.headers = connection.status, tuple(connection.headers)
-        return connection.ended_well
+        connection = self._connection
+        if connection is None or not connection.complete or connection.error is not None:
+            return False
+        self.status, self.headers = connection.status, tuple(connection.headers)
+        return True
 
     def taken(self) -> bytes:
         """What came of the body, and was not taken yet."""
-        return self._open().taken()
+        return self._open().take()
 
     @property
     def still_short(self) -> bool:
@@ -157,7 +148,7 @@ class Pool:
             target, _, _ = parse_url(request.url)
             answer = Answer(await self._connect(target), self, target)
         try:
-            answer.write(request)
+            answer.write(request, request.body)
         except BaseException:
             answer.close()
             raise
@@ -176,11 +167,13 @@ class Pool:
 
     def take_back(self, target: Target, connection: Connection) -> None:
         self.open -= 1
-        if connection.reusable:
-            connection.rest()
-            self._idle.setdefault(target, []).append(connection)
-        else:
+        if not connection.rest():
             connection.abort()
+            return
+        kept = self._idle.get(target)
+        if kept is None:
+            kept = self._idle[target] = []
+        kept.append(connection)
 
     def close(self) -> None:
         """Drops what is kept; open exchanges are their holders'."""
@@ -217,11 +210,13 @@ class Pool:
         return self._tls
 
 
-def _head(request: Outgoing, path: bytes, authority: bytes) -> bytes:
-    head = _lines(request.method, path, authority, request.headers)
-    if request.body or request.method in ("POST", "PUT", "PATCH"):
-        return b"%bcontent-length: %d\r\n\r\n" % (head, len(request.body))
-    return head + b"\r\n"
+def _head(request: Outgoing, body: bytes) -> bytes:
+    if not request.lines:
+        _, path, authority = parse_url(request.url)
+        request.lines = _lines(request.method, path, authority, request.headers)
+    if body or request.method in ("POST", "PUT", "PATCH"):
+        return b"%bcontent-length: %d\r\n\r\n" % (request.lines, len(body))
+    return request.lines + b"\r\n"
 
 
 @lru_cache(maxsize=512)

@@ -6,17 +6,19 @@ lines, bare line feeds). What is bounded here is what httptools keeps in memory:
 """
 
 from collections import deque
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
 
 import httptools
 
 from controller.http1.asked import Asked, Line
+from controller.http1.heads import Again, Head, known_again
 
 HEAD_BYTES: Final = 65_536
 HEADERS_MOST: Final = 256
 VERSIONS: Final = frozenset({"1.0", "1.1"})
 MARKS: Final = frozenset({b"expect", b"upgrade"})
+UNLIKE_MOST: Final = 8
+"""A client that says something else each time is no longer learned from."""
 UNREADABLE: Final = (400, "the request cannot be read")
 TOO_LONG: Final = (431, "the head of the request is too long")
 
@@ -31,10 +33,9 @@ class Misread(Exception):
 
 
 class Reading:
-    def __init__(self, line: Line, scope: dict[str, Any], asked: deque[Asked]) -> None:
-        """`scope` is what all its requests have in common; they are put into `asked`."""
+    def __init__(self, line: Line, asked: deque[Asked]) -> None:
+        """Requests are put into `asked`."""
         self._line = line
-        self._scope = scope
         self._asked = asked
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
@@ -43,6 +44,9 @@ class Reading:
         self._bare = 0
         """Bytes that came since anything came of them."""
         self._fault = UNREADABLE
+        self._again: Again | None = None
+        self._unlike = 0
+        """Heads that were not the one before them."""
         self.in_head = False
         self.coming: Asked | None = None
         """Its body is still to come."""
@@ -51,6 +55,23 @@ class Reading:
 
     def feed(self, data: bytes) -> None:
         """Raises Misread."""
+        if self._bare or self.in_head or self.coming is not None:
+            return self._read(data)
+        again = self._again
+        body = None if again is None else again.body(data)
+        if again is None or body is None:
+            return self._read_first(data)
+        self._asked.append(Asked(self._line, again.head, body))
+
+    def _read_first(self, data: bytes) -> None:
+        """What begins with a request. The head of one that came whole is known again, if it is like to come again."""
+        before = len(self._asked)
+        self._read(data)
+        if self._unlike < UNLIKE_MOST and len(self._asked) == before + 1 and self.coming is None:
+            self._unlike += 1
+            self._again = known_again(data, self._asked[-1].head)
+
+    def _read(self, data: bytes) -> None:
         self._bare += len(data)
         try:
             self._parser.feed_data(data)
@@ -114,17 +135,10 @@ class Reading:
             return
         self._bare = 0
         path, query = _split(self._url)
-        text = path.decode("ascii")
-        scope = self._scope.copy()
-        scope["http_version"] = version
-        scope["method"] = method
-        scope["path"] = unquote(text) if "%" in text else text
-        scope["raw_path"] = path
-        scope["query_string"] = query
-        scope["headers"] = headers
-        keep = parser.should_keep_alive() and version == "1.1"
-        expects = bool(self._marks) and version == "1.1" and self._marks.get(b"expect", b"").lower() == b"100-continue"
-        self.coming = Asked(self._line, scope, keep=keep, expects=expects)
+        head = Head(method, version, path, query, headers)
+        head.keep = parser.should_keep_alive() and version == "1.1"
+        head.expects = head.version == "1.1" and self._marks.get(b"expect", b"").lower() == b"100-continue"
+        self.coming = Asked(self._line, head)
         self._asked.append(self.coming)
 
     def on_body(self, body: bytes) -> None:

@@ -45,6 +45,27 @@ class Outgoing:
     """From the last byte written to the end of the answer's head."""
     silence_limit: timedelta | None = timedelta(seconds=30)
     """Between two pieces of the body, while somebody is taking them."""
+    lines: bytes = field(default=b"", init=False, repr=False)
+    """Its head but for the body's length, kept by whoever wrote it once."""
+    limits_s: tuple[float | None, float | None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.limits_s = _seconds(self.head_limit), _seconds(self.silence_limit)
+
+    def carrying(self, body: bytes) -> "Outgoing":
+        """The same request with this body."""
+        return Outgoing(
+            method=self.method,
+            url=self.url,
+            headers=self.headers,
+            body=body,
+            head_limit=self.head_limit,
+            silence_limit=self.silence_limit,
+        )
+
+
+def _seconds(limit: timedelta | None) -> float | None:
+    return None if limit is None else limit.total_seconds()
 
 
 class Incoming(Protocol):
@@ -80,13 +101,9 @@ class Exchanging(Incoming, Protocol):
     """An answer from before its request was written. It has neither status nor headers until `head` or `ended_well`
     found them."""
 
-    def write(self, request: Outgoing) -> None:
-        """Its request, once."""
-        ...
-
-    def tell(self, told: Callable[[], None] | None) -> None:
-        """Have `told` called whenever something came, or it ended, while no task waits for it; not once it is
-        closed."""
+    def write(self, request: Outgoing, body: bytes, told: Callable[[], None] | None = None) -> None:
+        """Its request, once, with this body in place of its own. `told` is called whenever something came, or it ended,
+        until it is closed, or a task goes on with it."""
         ...
 
     def ended_well(self) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.gateway.events import Events, StreamFailed
 from controller.gateway.passage import Passage
-from controller.gateway.reply import Reply
+from controller.gateway.reply import OverAsgi, Reply
 from controller.gateway.signs import CHAT_SIGNS, MESSAGES_SIGNS, RESPONSES_SIGNS, Signs
 from controller.gateway.straight import Straight
 from controller.gateway.stream_leases import Lease, NoUse, Use
@@ -58,7 +58,7 @@ class Scene:
         self.passage.admitted("m1", self.numbers, stream=True, size=0)
         self.lease = Lease(("d1", 1), LoopClock())
         extensions = {WRITE: self.client.write} | ({OUTLET: self.client} if outlet else {})
-        self.reply = Reply(_nowhere, {"extensions": extensions}, self.passage)
+        self.reply = Reply(OverAsgi(_nowhere, {"extensions": extensions}), self.passage)
         self.reply.status, self.reply.events = 200, True
         self.events = Events(signs)
         self.way = Straight(self.events, self.reply, Use(self.lease) if use else NoUse(), _never)
