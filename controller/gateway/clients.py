@@ -11,7 +11,7 @@ first key, and stays closed when the last one is taken back.
 import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
@@ -37,6 +37,12 @@ class Client:
     requests_per_minute: int | None = None
     concurrent: int | None = None
     usd_per_day: Decimal | None = None
+    limited: bool = field(init=False)
+    """In any way but by models."""
+
+    def __post_init__(self) -> None:
+        limits = (self.requests_per_minute, self.concurrent, self.usd_per_day)
+        object.__setattr__(self, "limited", any(limit is not None for limit in limits))
 
     def may_use(self, alias: str, adapter: str | None = None) -> bool:
         if self.models is None or alias in self.models:
@@ -87,9 +93,10 @@ class Clients:
         if self._fixed:
             self._take(self._fixed)
 
-    def again(self, sender: Sender) -> Client:
+    def again(self, sender: Sender, now: float) -> Client:
         """`of`, for whoever sent these very headers before. Raises `Refused`."""
-        self._look()
+        if self._read is not None and now >= self._look_at:
+            self._look()
         if sender.version != self._version:
             sender.client, sender.version = self.of(sender.headers), self._version
         return sender.client

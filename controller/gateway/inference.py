@@ -98,7 +98,8 @@ class Inference:
         standing = self._let_in(passage, self._office.clients.of(headers), shape)
         try:
             self.reading.add(reply)
-            self._wake_sweep()
+            if self._some_live is not None:
+                self._some_live.set()
             try:
                 body = await read(headers, receive, self._config)
             finally:
@@ -122,7 +123,7 @@ class Inference:
         standing: Standing | None = None
         try:
             self._greet(reply, shape)
-            standing = self._let_in(reply.passage, self._office.clients.again(known.sender), shape)
+            standing = self._let_in(reply.passage, self._office.clients.again(known.sender, now), shape)
             exchange = self._admitted(asked.body(), known.wish, shape, reply, asked.receive)
         except Exception as error:  # told where each other one is
             self._give_back(reply.passage, standing, now)
@@ -158,7 +159,9 @@ class Inference:
     def _let_in(self, passage: Passage, client: Client, shape: Shape) -> Standing | None:
         """Raises `Refused`. A standing is to be given back."""
         passage.client = client
-        if shape.inference and client.usd_per_day is not None:
+        if not client.limited:
+            return None
+        if shape.inference:
             self._desk.spending.require(client, passage, passage.arrived_at)
         return self._office.allowances.take(client, passage, passage.arrived_at)
 
@@ -170,7 +173,8 @@ class Inference:
             self.asked.add(demand.alias)
         exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._sign_of_life_s)
         self.live.add(exchange)
-        self._wake_sweep()
+        if self._some_live is not None:
+            self._some_live.set()
         return exchange
 
     async def _carried(self, exchange: Exchange, work: Awaitable[Refused | None]) -> None:
@@ -238,10 +242,6 @@ class Inference:
             while self.live:
                 self._none_live = anyio.Event()
                 await self._none_live.wait()
-
-    def _wake_sweep(self) -> None:
-        if self._some_live is not None:
-            self._some_live.set()
 
     async def sweep(self) -> None:
         """One look at all of them every few seconds costs nothing; a timer for each request and piece would."""

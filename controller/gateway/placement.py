@@ -63,7 +63,7 @@ class Placement:
 
     def _proven(self, view: View, demand: Demand) -> list[Route]:
         """In order. Begins the proofs that are missing."""
-        proven = [route for route in view.routes if self._proofs.stands(route)]
+        proven = [route for route in view.routes if route.proven or self._proofs.stands(route)]
         if len(proven) < len(view.routes):
             self.prove(view)
         return self._in_order(proven, demand) if len(proven) > 1 else proven

@@ -81,7 +81,9 @@ class Proxy:
         if not pages.plainly(begun.status, begun.headers):
             return None
         body = begun.taken()
-        self._require_unbroken(body, demand, place)
+        signs = demand.shape.signs
+        if signs is not None and signs.plain_hint in body:
+            self._require_unbroken(body, demand, place)
         return begun.status, _passed_on(begun), body
 
     def _require_unbroken(self, answer: bytes, demand: Demand, place: Place) -> None:

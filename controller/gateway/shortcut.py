@@ -105,7 +105,8 @@ class Shortcut:
 
     def _give_back(self, answer: Exchanging) -> None:
         self._answer = None
-        self._proxy.give_back(answer)
+        self._proxy.open -= 1
+        answer.close()
         self._place.use.release()
 
 

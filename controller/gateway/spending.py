@@ -104,7 +104,8 @@ class Spending:
         if route.usd_per_hour is None and passage.client.usd_per_day is not None:
             words = "what this machine costs an hour is not known, so this key's budget cannot be kept"
             raise Refused(Code.REFUSED, words, retry_after=ASK_AGAIN)
-        self._move(passage, route.key, route.usd_per_hour or 0.0, now)
+        if self._clients.budgets or passage.uses is not None:  # else nobody's share is asked for
+            self._move(passage, route.key, route.usd_per_hour or 0.0, now)
 
     def ended(self, passage: Passage, now: float) -> None:
         self._leave(passage, now)
@@ -128,8 +129,6 @@ class Spending:
 
     def _move(self, passage: Passage, to: Key | str, usd_per_hour: float, now: float) -> None:
         self._leave(passage, now)
-        if not self._clients.budgets:
-            return  # nobody's share is asked for
         share = self._shares.get(to)
         if share is None:
             share = self._shares[to] = Share(usd_per_hour, now)
