@@ -9,6 +9,7 @@ woke whoever collects them as often. A process that is ended by force takes that
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring as quoted
 from typing import Final
@@ -28,14 +29,26 @@ class AccessLog:
         self._clock = clock
         self._held: list[str] = []
         self._ended = False
+        self._second = ""
+        """Of the wall clock, as it is written; it began at this instant of the loop's."""
+        self._second_at = -math.inf
 
     def add(self, passage: Passage, *, answer: int | None, now: float) -> None:
-        at = self._clock.now().isoformat(timespec="microseconds")
-        self._held.append(line(passage, answer=answer, now=now, at=at.replace("+00:00", "Z")))
+        if not self._held or not 0 <= now - self._second_at < 1:
+            self._look_at_the_clock(now)
+        at = f"{self._second}.{int((now - self._second_at) * 1e6):06d}Z"
+        self._held.append(line(passage, answer=answer, now=now, at=at))
         if self._ended:
             self.write_out()
         elif len(self._held) == 1:
             asyncio.get_running_loop().call_later(GATHERED_S, self.write_out)
+
+    def _look_at_the_clock(self, now: float) -> None:
+        """Once for all lines that are written together, as far as they ended in one second: asking it, and writing the
+        whole of it, took as long as the rest of the line (November 2026)."""
+        wall = self._clock.now()
+        self._second = wall.strftime("%Y-%m-%dT%H:%M:%S")
+        self._second_at = now - wall.microsecond / 1e6
 
     def write_out(self) -> None:
         """What is held, if anything is."""

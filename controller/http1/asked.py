@@ -265,7 +265,7 @@ class Asked:
         """The head, but for how its end is told."""
         if self._begins is not None or self.begun:
             raise RuntimeError("an answer begins once")
-        lines = [LINES[status]]
+        parts = [LINES[status]]
         for name, value in headers:
             if name == b"content-length":
                 self._length = int(value)
@@ -274,9 +274,10 @@ class Asked:
                 continue
             elif name == b"transfer-encoding":
                 continue
-            lines.append(b"%b: %b\r\n" % (name, value))
-        head = b"".join(lines)
-        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
+            parts += (name, b": ", value, b"\r\n")
+        head = b"".join(parts)
+        lines = 1 + len(parts) // 4
+        if head.count(b"\n") != lines or head.count(b"\r") != lines:
             raise RuntimeError("a header's value is one line")
         self._empty = self.head.method == "HEAD" or status in EMPTY
         if self._empty:
