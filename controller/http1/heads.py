@@ -2,8 +2,8 @@
 
 A client says the same with each request on its connection but for the length of its body. Such a head is known by its
 bytes, so that it need not be read again: what comes before the digits of its length, and what comes after them. It is
-read by httptools once, as every other, and only what is plain is known again: HTTP/1.1, kept open, one length in
-digits, nothing expected.
+read by httptools once, as every other, which refuses a second length and chunks beside one; and only what is plain is
+known again: kept open, a length in digits, nothing expected.
 """
 
 import re
@@ -14,8 +14,6 @@ Pairs = list[tuple[bytes, bytes]]
 
 LENGTH: Final = re.compile(rb"\r\ncontent-length: ([1-9][0-9]{0,8})(?=\r\n)", re.IGNORECASE)
 LENGTH_NAME: Final = b"content-length"
-TELLING: Final = frozenset({LENGTH_NAME, b"transfer-encoding", b"upgrade"})
-"""How a body is framed, or whether another protocol follows."""
 DIGITS_MOST: Final = 9
 KNOWN_BYTES: Final = 4096
 """Kept for each connection that asks on; a longer head is read each time."""
@@ -83,10 +81,7 @@ class Again:
 def known_again(data: bytes, head: Head) -> Again | None:
     """From the bytes with which `head` began; None for one that is not so plain, or did not come as a whole."""
     ends = data.find(b"\r\n\r\n", 0, KNOWN_BYTES)
-    if ends < 0 or head.version != "1.1" or not head.keep or head.expects:
-        return None
-    found = LENGTH.search(data, 0, ends + 2)
-    lengths = [value for name, value in head.headers if name in TELLING]
-    if found is None or lengths != [found[1]]:
+    found = None if ends < 0 else LENGTH.search(data, 0, ends + 2)
+    if found is None or not head.keep or head.expects:
         return None
     return Again(head, data[: found.start(1)], data[found.end(1) : ends + 4])

@@ -55,19 +55,20 @@ class Reading:
 
     def feed(self, data: bytes) -> None:
         """Raises Misread."""
-        if self._bare or self.in_head or self.coming is not None:
+        if self.in_head or self.coming is not None:
             return self._read(data)
         again = self._again
         body = None if again is None else again.body(data)
         if again is None or body is None:
             return self._read_first(data)
+        self._bare = 0
         self._asked.append(Asked(self._line, again.head, body))
 
     def _read_first(self, data: bytes) -> None:
-        """What begins with a request. The head of one that came whole is known again, if it is like to come again."""
+        """What begins with a request. Its head is known again, if it is like to come again."""
         before = len(self._asked)
         self._read(data)
-        if self._unlike < UNLIKE_MOST and len(self._asked) == before + 1 and self.coming is None:
+        if self._unlike < UNLIKE_MOST and len(self._asked) == before + 1:
             self._unlike += 1
             self._again = known_again(data, self._asked[-1].head)
 
