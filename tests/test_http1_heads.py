@@ -1,5 +1,6 @@
 """Is a head that is known again read as httptools would read it, whatever comes with it?"""
 
+import asyncio
 from collections import deque
 from typing import Any
 
@@ -21,7 +22,7 @@ class Line:
     def __init__(self) -> None:
         self.transport: Any = None
         self.scope: dict[str, Any] = {}
-        self.may_write = None
+        self.may_write: asyncio.Event | None = None
 
     def taken(self) -> None: ...
 

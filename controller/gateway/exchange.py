@@ -77,11 +77,11 @@ class Exchange:
         """The refusal it ended with, if it did. What is carried already goes on."""
         self._carried = carried
         on_leave = self.reply.on_leave
-        if carried is not None and (self.gone or self._verdict is not None):
-            self._put_down(carried)
-            return await self.last_words()
         if on_leave is not None:
             on_leave(self._client_left)
+        if self.gone or self._verdict is not None:  # before its task began
+            self._put_down(carried)
+            return await self.last_words()
         try:
             if on_leave is None:
                 await self._run_beside_watch()
@@ -155,10 +155,11 @@ class Exchange:
                 self._placed = False
                 place.use.release()
 
-    def _put_down(self, carried: Carried) -> None:
-        place, begun = carried
-        self._desk.proxy.give_back(begun)
-        place.use.release()
+    def _put_down(self, carried: Carried | None) -> None:
+        if carried is not None:
+            place, begun = carried
+            self._desk.proxy.give_back(begun)
+            place.use.release()
 
     async def _place(self, avoid: frozenset[Key]) -> Place:
         alias, inference = self.demand.alias, self.demand.shape.inference

@@ -257,7 +257,10 @@ class Asked:
             self._line.cut(reset=self.begun and self._length is None and not self._chunked)
 
     def on_leave(self, left: Left | None) -> None:
+        """Told at once of a client that left already."""
         self._left = left
+        if self.gone and left is not None:
+            left()
 
     # Its answer.
 

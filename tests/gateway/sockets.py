@@ -33,7 +33,8 @@ class Served:
 
 
 @asynccontextmanager
-async def served(upstream_port: int, **changes: Any) -> AsyncIterator[Served]:
+async def served(upstream_port: int, *, direct: bool = True, **changes: Any) -> AsyncIterator[Served]:
+    """Not `direct`: each request has a task from its first moment on."""
     settings: Mapping[str, Any] = {
         "models": {"m1": lambda: MODEL_KEY},
         "client_keys": frozenset({hashlib.sha256(CLIENT_KEY.encode()).hexdigest()}),
@@ -55,7 +56,7 @@ async def served(upstream_port: int, **changes: Any) -> AsyncIterator[Served]:
     stopped = anyio.Event()
     async with anyio.create_task_group() as group:
         group.start_soon(gateway.run)
-        group.start_soon(partial(serve, gateway.app, [listening], stopped, direct=gateway.direct))
+        group.start_soon(partial(serve, gateway.app, [listening], stopped, direct=gateway.direct if direct else None))
         await _until_listening(listening.getsockname()[1])
         yield Served(gateway, daemon, pool, listening.getsockname()[1], listening)
         stopped.set()

@@ -1,0 +1,369 @@
+"""Does a plain request end without a task of its own as it does with one, whatever becomes of it?"""
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from controller.gateway.clients import Client
+from controller.gateway.proxy import Proxy
+from controller.gateway.shortcut import Shortcut
+from tests.gateway.sockets import Served, eventually, request, served
+from tests.gateway.stub_server import DONE, event
+from tests.gateway.test_endings import HEAD, announced, end
+from tests.gateway.world import CLIENT_KEY
+from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
+
+CLIENT_DIGEST = hashlib.sha256(CLIENT_KEY.encode()).hexdigest()
+PLAIN = b'{"model":"m1","messages":[]}'
+WHOLE = b'{"choices":[{"message":{"content":"hi"}}]}'
+LONG = b'{"choices":"' + b"x" * 300_000 + b'"}'
+QUICK = {"head_limit": timedelta(seconds=0.2), "silence_limit": timedelta(seconds=0.2)}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": request.param}
+
+
+async def whole(exchange: RawExchange) -> None:
+    await exchange.write(announced(len(WHOLE)) + WHOLE)
+
+
+def after_one(script: Script) -> Script:
+    """The first request is answered: afterwards a connection to the model server is kept."""
+    asked = 0
+
+    async def answer(exchange: RawExchange) -> None:
+        nonlocal asked
+        asked += 1
+        await (whole if asked == 1 else script)(exchange)
+
+    return answer
+
+
+def in_pieces(*pieces: bytes, end: bool = False) -> Script:
+    async def answer(exchange: RawExchange) -> None:
+        for piece in pieces:
+            await exchange.write(piece)
+            await asyncio.sleep(0.01)
+        if end:
+            exchange.end()
+
+    return answer
+
+
+async def reset(exchange: RawExchange) -> None:
+    exchange.reset()
+
+
+async def silent(exchange: RawExchange) -> None:
+    await asyncio.sleep(60)
+
+
+def complaint(status: bytes, kind: bytes, body: bytes) -> bytes:
+    head = b"HTTP/1.1 %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
+    return head % (status, kind, len(body)) + body
+
+
+JSON = b"application/json"
+CHUNKED = HEAD.replace(b"text/event-stream", JSON)
+ABORTED = b'{"choices":[{"finish_reason":"abort"}]}'
+QUOTES_ABORT = b'{"choices":[{"message":{"content":"\\"abort\\""}}]}'
+ANSWERS = {
+    "whole": in_pieces(announced(len(WHOLE)) + WHOLE),
+    "head first": in_pieces(announced(len(WHOLE)), WHOLE),
+    "head in two": in_pieces(announced(len(WHOLE))[:20], announced(len(WHOLE))[20:] + WHOLE),
+    "body in three": in_pieces(announced(len(WHOLE)) + WHOLE[:5], WHOLE[5:9], WHOLE[9:]),
+    "empty": in_pieces(announced(0)),
+    "no content": in_pieces(b"HTTP/1.1 204 No Content\r\ncontent-type: application/json\r\n\r\n"),
+    "long": in_pieces(announced(len(LONG)) + LONG),
+    "chunks": in_pieces(CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(WHOLE), WHOLE)),
+    "chunks in three": in_pieces(CHUNKED, b"%x\r\n%b\r\n" % (len(WHOLE), WHOLE), b"0\r\n\r\n"),
+    "no length": in_pieces(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n", WHOLE, end=True),
+    "the last": in_pieces(announced(len(WHOLE)).replace(b"OK\r\n", b"OK\r\nconnection: close\r\n") + WHOLE, end=True),
+    "interim": in_pieces(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", announced(len(WHOLE)) + WHOLE),
+    "other headers": in_pieces(announced(len(WHOLE)).replace(b"OK\r\n", b"OK\r\nset-cookie: a\r\n") + WHOLE),
+    "aborted": in_pieces(announced(len(ABORTED)) + ABORTED),
+    "quotes abort": in_pieces(announced(len(QUOTES_ABORT)) + QUOTES_ABORT),
+    "no JSON": in_pieces(announced(9) + b'"abort" {'),
+    "events": in_pieces(HEAD, *(b"%x\r\n%b\r\n" % (len(e), e) for e in (event("x", "stop"), DONE)), b"0\r\n\r\n"),
+    "events at once": in_pieces(announced(len(DONE)).replace(JSON, b"text/event-stream") + DONE),
+    "400": in_pieces(complaint(b"400 Bad Request", JSON, b'{"error":{"message":"no"}}')),
+    "400 in two": in_pieces(*complaint(b"400 Bad Request", JSON, b'{"error":"no"}').partition(b"\r\n\r\n")[::2]),
+    "401": in_pieces(complaint(b"401 Unauthorized", JSON, b'{"error":"key"}')),
+    "500 in text": in_pieces(complaint(b"500 Internal Server Error", b"text/plain", b"Internal Server Error")),
+    "page": in_pieces(complaint(b"200 OK", b"text/html", b"<html>not up</html>")),
+    "524": in_pieces(complaint(b"524 A Timeout Occurred", b"text/html", b"<html>524</html>")),
+    "reset": reset,
+    "end": in_pieces(end=True),
+    "end in the head": in_pieces(announced(9)[:20], end=True),
+    "end in the body": in_pieces(announced(9) + b"{", end=True),
+    "no HTTP": in_pieces(b"SSH-2.0-x\r\n\r\n"),
+    "more than announced": in_pieces(announced(2) + b"{}{}"),
+    "two answers": in_pieces((announced(2) + b"{}") * 2),
+    "silent": silent,
+    "silent in the body": in_pieces(announced(9) + b"{"),
+}
+
+
+async def told(reader: asyncio.StreamReader) -> bytes:
+    """One answer, or what came of it before the connection ended; without what differs each time."""
+    head = b""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        if length is not None:
+            head += await reader.readexactly(int(length[1]))
+        elif b"chunked" in head:
+            head += await reader.readuntil(b"\r\n0\r\n\r\n")
+    except asyncio.IncompleteReadError as error:
+        head += error.partial
+    return re.sub(rb"x-request-id: \S+", b"x-request-id: x", head)
+
+
+Account = dict[str, Any]
+
+
+def accounts(gateway: Served, lines: Sequence[str]) -> Account:
+    """Everything that is left, counted or written of what was asked."""
+    numbers = gateway.gateway.tally.models["m1"]
+    written = [json.loads(line) for line in lines]
+    times = {"request", "at", "duration_seconds", "first_byte_seconds"}
+    return {
+        "open": (gateway.pool.open, gateway.gateway.leases.open_requests, gateway.gateway.live),
+        "upstream": gateway.gateway.proxy.open,
+        "ended": dict(numbers.ended),
+        "failures": dict(numbers.failures),
+        "bytes": (numbers.bytes_in, numbers.bytes_out),
+        "counts": (sum(numbers.durations.counts), sum(numbers.first_bytes.counts)),
+        "clients": dict(gateway.gateway.tally.clients),
+        "lines": [{name: line[name] for name in line if name not in times} for line in written],
+        "reports": [report["kind"] for report in gateway.daemon.reports],
+    }
+
+
+async def after_a_first(script: Script, *, direct: bool) -> tuple[bytes, Account, int, int]:
+    """The second answer on one connection, the accounts, and how many requests and connections the model server saw."""
+    lines: list[str] = []
+    async with (
+        raw_server(after_one(script)) as server,
+        served(server.port, direct=direct, access_log=lines.extend, **QUICK) as gateway,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request(PLAIN))
+        await told(reader)
+        writer.write(request(PLAIN))
+        raw = await asyncio.wait_for(told(reader), 5)
+        writer.close()
+        await eventually(lambda: len(lines) == 2 and not gateway.gateway.live)
+        return raw, accounts(gateway, lines), len(server.requests), server.connections
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_each_ending_is_the_one_that_it_has_in_a_task(name: str) -> None:
+    short = await after_a_first(ANSWERS[name], direct=True)
+    long = await after_a_first(ANSWERS[name], direct=False)
+    assert short == long
+    assert short[1]["open"] == (0, 0, 0)
+
+
+async def asked_twice(gateway: Served) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """The first was answered, the second is on its way without a task."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(request(PLAIN))
+    await told(reader)
+    writer.write(request(PLAIN))
+    await eventually(lambda: gateway.gateway.live == 1 and gateway.pool.open == 1)
+    (exchange,) = gateway.gateway._inference.live
+    assert isinstance(exchange._scope, Shortcut)
+    return reader, writer
+
+
+def left(gateway: Served, server: RawServer) -> tuple[int, ...]:
+    inside = gateway.gateway
+    return server.open, gateway.pool.open, inside.leases.open_requests, inside.live, inside.proxy.open
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
+async def test_a_client_that_leaves_takes_the_upstream_with_it(reset: bool) -> None:
+    lines: list[str] = []
+    async with (
+        raw_server(after_one(silent)) as server,
+        served(server.port, access_log=lines.extend) as gateway,
+    ):
+        _, writer = await asked_twice(gateway)
+        end(writer, reset=reset)
+        await eventually(lambda: server.left == 1 and not gateway.gateway.live and len(lines) == 2)
+        assert left(gateway, server) == (0, 0, 0, 0, 0)
+    assert [json.loads(line)["outcome"] for line in lines] == ["served", "client_gone"]
+
+
+@pytest.mark.parametrize("body", [PLAIN, PLAIN.replace(b"}", b',"stream":true}')])
+async def test_one_that_leaves_as_soon_as_it_asked_leaves_nothing(body: bytes) -> None:
+    async with raw_server(after_one(silent)) as server, served(server.port) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request(PLAIN))
+        await told(reader)
+        before = gateway.gateway.tally.models["m1"].ended.total()
+        for _ in range(5):
+            _, other = await asyncio.open_connection("127.0.0.1", gateway.port)
+            other.write(request(body))
+            end(other, reset=False)
+        await eventually(lambda: gateway.gateway.tally.models["m1"].ended.total() == before + 5)
+        await eventually(lambda: not gateway.pool.open)
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+        writer.close()
+
+
+async def test_a_gateway_that_stops_ends_it_with_its_reason() -> None:
+    async with (
+        raw_server(after_one(silent)) as server,
+        served(server.port, drain_limit=timedelta(seconds=0.1)) as gateway,
+    ):
+        reader, writer = await asked_twice(gateway)
+        await gateway.gateway.drain()
+        raw = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+    assert raw.startswith(b"HTTP/1.1 502 ") and b"the gateway is stopping" in raw
+    assert b"connection: close" in raw
+
+
+async def test_a_gateway_that_stops_lets_it_end_within_its_limit() -> None:
+    go = anyio.Event()
+
+    async def slow(exchange: RawExchange) -> None:
+        await go.wait()
+        await whole(exchange)
+
+    async with raw_server(after_one(slow)) as server, served(server.port) as gateway:
+        reader, writer = await asked_twice(gateway)
+        async with anyio.create_task_group() as group:
+            group.start_soon(gateway.gateway.drain)
+            await anyio.lowlevel.checkpoint()
+            go.set()
+            raw = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+    assert raw.startswith(b"HTTP/1.1 200 ") and raw.endswith(WHOLE)
+    assert b"connection: close" in raw
+
+
+async def test_a_client_that_takes_its_answers_late_gets_them_whole_and_in_order() -> None:
+    """Its requests come one behind the other, and of its answers it takes nothing at first."""
+    body = b'{"choices":"' + b"y" * 60_000 + b'"}'
+
+    async def one(exchange: RawExchange) -> None:
+        await exchange.write(announced(len(body)) + body)
+
+    async with raw_server(one) as server, served(server.port) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
+        count = 150
+        for _ in range(count):
+            writer.write(request(PLAIN))
+        await eventually(lambda: any(door_writes_late(gateway)))
+        raw = b""
+        while raw.count(body) < count:
+            raw += await asyncio.wait_for(reader.read(1_000_000), 5)
+        writer.close()
+        await eventually(lambda: not gateway.gateway.live)
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+    assert raw.count(b"HTTP/1.1 200 OK") == raw.count(body) == count
+
+
+def door_writes_late(gateway: Served) -> list[bool]:
+    """For each request that is open: does it wait for its client?"""
+    return [exchange.reply.sending_since is not None for exchange in gateway.gateway._inference.live]
+
+
+REFUSED = {
+    "no JSON": (b"{", 400),
+    "no model": (b"{}", 400),
+    "another model": (b'{"model":"m2"}', 404),
+    "background": (b'{"model":"m1","background":true}', 400),
+    "too deep": (b'{"model":"m1","x":' + b"[" * 200_000 + b"]" * 200_000 + b"}", 400),
+    "too large": (b'{"model":"m1","x":"' + b"x" * 500_000 + b'"}', 413),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_what_is_refused_leaves_the_connection_usable(name: str) -> None:
+    body, status = REFUSED[name]
+    async with raw_server(whole) as server, served(server.port, body_limit=450_000) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        answers = []
+        for each in (PLAIN, body, PLAIN):
+            writer.write(request(each))
+            answers.append(await told(reader))
+        writer.close()
+    assert [int(answer[9:12]) for answer in answers] == [200, status, 200]
+    assert len(server.requests) == 2
+
+
+async def test_a_key_that_is_taken_back_is_refused_on_a_connection_that_used_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = Client(name="k", digest=CLIENT_DIGEST)
+    found: list[tuple[Client, ...] | None] = [(known,)]
+    monkeypatch.setattr("controller.gateway.clients.LOOK_EVERY_S", 0.0)
+    options: dict[str, Any] = {"client_keys": frozenset[str](), "read_clients": lambda: found.pop() if found else None}
+    async with raw_server(whole) as server, served(server.port, **options) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        statuses = []
+        for change in (None, None, (), (known,)):
+            if change is not None:
+                found.append(change)
+            writer.write(request(PLAIN))
+            statuses.append(int((await told(reader))[9:12]))
+        writer.close()
+    assert statuses == [200, 200, 401, 200]
+
+
+async def test_what_a_key_may_do_at_once_is_given_back_with_each_answer() -> None:
+    known = Client(name="k", digest=CLIENT_DIGEST, concurrent=1, requests_per_minute=4, usd_per_day=Decimal(1))
+    found: list[tuple[Client, ...]] = [(known,)]
+    options: dict[str, Any] = {"client_keys": frozenset[str](), "read_clients": lambda: found.pop() if found else None}
+    async with raw_server(after_one(silent)) as server, served(server.port, **options) as gateway:
+        views = gateway.gateway.table.views
+        views["m1"] = replace(views["m1"], routes=tuple(replace(r, usd_per_hour=36.0) for r in views["m1"].routes))
+        _, writer = await asked_twice(gateway)
+        reader, other = await asyncio.open_connection("127.0.0.1", gateway.port)
+        other.write(request(PLAIN))
+        refused = await told(reader)
+        end(writer, reset=False)
+        await eventually(lambda: not gateway.gateway.live)
+        other.write(request(PLAIN))
+        await eventually(lambda: gateway.gateway.live == 1)
+        spending = gateway.gateway.spending
+        assert [share.open for share in spending._shares.values()] == [1]
+        other.close()
+        await eventually(lambda: not gateway.gateway.live)
+        assert (dict(spending._shares), spending._live) == ({}, set())
+    assert refused.startswith(b"HTTP/1.1 429 ") and b"1 requests at once" in refused
+    assert b"x-gpuwarden-usd-limit: 1\r\n" in refused
+
+
+async def test_a_mistake_of_ours_in_a_callback_is_a_500_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slip(*_: object) -> None:
+        raise RuntimeError("a slip")
+
+    async with raw_server(whole) as server, served(server.port) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request(PLAIN))
+        await told(reader)
+        monkeypatch.setattr(Proxy, "plain", slip)
+        writer.write(request(PLAIN))
+        raw = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        await eventually(lambda: not gateway.gateway.live)
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+    assert raw.startswith(b"HTTP/1.1 500 ")
