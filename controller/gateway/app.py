@@ -73,14 +73,7 @@ class Gateway:
         self.clients = Clients(fixed=config.client_keys, read=config.read_clients, now=loop_time)
         self.contact = Contact(self._contact_changed)
         self.table = RouteTable(self._table_changed)
-        self.spending = Spending(
-            clients=self.clients,
-            table=self.table,
-            clock=clock,
-            book=config.day_book,
-            start=self._start,
-            tally=self.tally,
-        )
+        self.spending = self._spending(clock)
         reports = self._reports = Reports(name=name, daemon=daemon, start=self._start)
         self.leases = StreamLeases(
             name=name, daemon=daemon, contact=self.contact, clock=clock, on_refusal=self._lease_refused
@@ -114,6 +107,16 @@ class Gateway:
         )
         desk = Desk(placement, self.rooms, self.proxy, self.table, self.spending)
         self._inference = Inference(config, name=name, office=office, desk=desk)
+
+    def _spending(self, clock: Clock) -> Spending:
+        return Spending(
+            clients=self.clients,
+            table=self.table,
+            clock=clock,
+            book=self._config.day_book,
+            start=self._start,
+            tally=self.tally,
+        )
 
     @property
     def app(self) -> App:
