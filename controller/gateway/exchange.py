@@ -54,7 +54,7 @@ class Desk:
 
 
 class Exchange:
-    def __init__(self, demand: Demand, receive: Receive, reply: Reply, *, desk: Desk, sign_of_life: float) -> None:
+    def __init__(self, demand: Demand, receive: Receive, reply: Reply, *, desk: Desk, sign_of_life: timedelta) -> None:
         self.demand = demand
         self.reply = reply
         self._receive = receive
@@ -69,7 +69,6 @@ class Exchange:
     def carried_by(self, scope: Cancels) -> None:
         """No task of its own has it, until `run`."""
         self._scope = scope
-        self._placed = True
         if self.reply.on_leave is not None:
             self.reply.on_leave(self._client_left)
 

@@ -67,7 +67,6 @@ class Inference:
         self._office = office
         self._desk = desk
         self._requests = 0
-        self._sign_of_life_s = config.sign_of_life.total_seconds()
         self._none_live: anyio.Event | None = None
         """Wanted by the drain."""
         self._some_live: anyio.Event | None = None
@@ -171,7 +170,7 @@ class Inference:
         passage.admitted(demand.alias, self._office.tally.models[demand.alias], stream=demand.stream, size=demand.size)
         if shape.inference:
             self.asked.add(demand.alias)
-        exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._sign_of_life_s)
+        exchange = Exchange(demand, receive, reply, desk=self._desk, sign_of_life=self._config.sign_of_life)
         self.live.add(exchange)
         if self._some_live is not None:
             self._some_live.set()

@@ -38,13 +38,14 @@ class Head:
         """Its body comes when it is told to go on."""
         self.known: Any = None
 
-    def scope(self, common: dict[str, Any], length: int | None) -> dict[str, Any]:
-        """As an app sees it; with the body's own length, where that is known, as one head may have several."""
+    def scope(self, of_all: dict[str, Any], length: int | None) -> dict[str, Any]:
+        """As an app sees it, `of_all` being the same for all of a connection; with the body's own length, where that is
+        known, as one head may have several."""
         headers = self.headers
         if length is not None:
             headers = [(name, b"%d" % length if name == LENGTH_NAME else value) for name, value in headers]
         return {
-            **common,
+            **of_all,
             "http_version": self.version,
             "method": self.method,
             "path": self.path,

@@ -9,7 +9,7 @@ import pytest
 
 from controller.gateway.life import Life
 from controller.gateway.passage import Passage
-from controller.gateway.reply import Reply
+from controller.gateway.reply import OverAsgi, Reply
 from tests.support.virtual_time import run_virtual
 
 EVERY = timedelta(seconds=10)
@@ -24,7 +24,7 @@ class Scene:
         self.error: Exception | None = None
         self.failed = 0
         self.passage = Passage("r", self.began)
-        self.reply = Reply(self._send, {}, self.passage)
+        self.reply = Reply(OverAsgi(self._send, {}), self.passage)
         self.life = Life(self.reply, EVERY, lambda: "still here", failed=self._fail)
 
     def _fail(self) -> None:

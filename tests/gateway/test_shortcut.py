@@ -17,10 +17,12 @@ import pytest
 from controller.gateway.clients import Client
 from controller.gateway.proxy import Proxy
 from controller.gateway.shortcut import Shortcut
+from controller.http1.accepted import Accepted, Door, Limits
 from tests.gateway.sockets import Served, eventually, request, served
 from tests.gateway.stub_server import DONE, event
 from tests.gateway.test_endings import HEAD, announced, end
 from tests.gateway.world import CLIENT_KEY
+from tests.support.fake_daemon import route
 from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
 
 CLIENT_DIGEST = hashlib.sha256(CLIENT_KEY.encode()).hexdigest()
@@ -208,7 +210,121 @@ async def test_a_client_that_leaves_takes_the_upstream_with_it(reset: bool) -> N
     assert [json.loads(line)["outcome"] for line in lines] == ["served", "client_gone"]
 
 
-@pytest.mark.parametrize("body", [PLAIN, PLAIN.replace(b"}", b',"stream":true}')])
+async def test_it_stays_one_while_its_announced_body_comes_and_each_byte_is_heard() -> None:
+    head, body = anyio.Event(), anyio.Event()
+
+    async def slow(exchange: RawExchange) -> None:
+        await head.wait()
+        await exchange.write(announced(len(WHOLE)))
+        await body.wait()
+        await exchange.write(WHOLE)
+
+    async with raw_server(after_one(slow)) as server, served(server.port) as gateway:
+        reader, writer = await asked_twice(gateway)
+        (lease,) = gateway.gateway.leases._leases.values()
+        lease.last_byte_at = None
+        head.set()
+        await eventually(lambda: lease.last_byte_at is not None)
+        (exchange,) = gateway.gateway._inference.live
+        assert isinstance(exchange._scope, Shortcut)
+        body.set()
+        assert (await told(reader)).endswith(WHOLE)
+        writer.close()
+
+
+STREAM = PLAIN.replace(b"}", b',"stream":true}')
+
+
+async def test_a_stream_has_signs_of_life_on_a_connection_that_is_kept() -> None:
+    """It has a task, which looks at the time."""
+    async with (
+        raw_server(after_one(silent)) as server,
+        served(server.port, sign_of_life=timedelta(seconds=0.05)) as gateway,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request(PLAIN))
+        await told(reader)
+        writer.write(request(STREAM))
+        await asyncio.wait_for(reader.readuntil(b": the model is at work\n\n"), 5)
+        writer.close()
+
+
+async def test_counting_tokens_is_no_use_on_a_connection_that_is_kept() -> None:
+    async with raw_server(after_one(silent)) as server, served(server.port) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request(PLAIN))
+        await told(reader)
+        writer.write(request(PLAIN).replace(b"chat/completions", b"messages/count_tokens"))
+        await eventually(lambda: len(server.requests) == 2)
+        assert (gateway.gateway.live, gateway.gateway.leases.open_requests) == (1, 0)
+        writer.close()
+
+
+async def test_who_may_not_be_charged_is_refused_on_a_connection_that_is_kept() -> None:
+    """The machine's price is not known, and this key has a budget."""
+    free = Client(name="free", digest=CLIENT_DIGEST)
+    poor = Client(name="poor", digest=hashlib.sha256(b"poor").hexdigest(), usd_per_day=Decimal(1))
+    found: list[tuple[Client, ...]] = [(free, poor)]
+    options: dict[str, Any] = {"client_keys": frozenset[str](), "read_clients": lambda: found.pop() if found else None}
+    async with raw_server(whole) as server, served(server.port, **options) as gateway:
+        gateway.daemon.change("m1", routes=[route("d1", f"http://127.0.0.1:{server.port}/v1/", usd_per_hour=None)])
+        await eventually(lambda: gateway.gateway.table.views["m1"].routes[0].usd_per_hour is None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        answers = []
+        for key in (CLIENT_KEY, "poor", CLIENT_KEY):
+            writer.write(request(PLAIN, key=key))
+            answers.append(await told(reader))
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+        writer.close()
+    assert [int(answer[9:12]) for answer in answers] == [200, 503, 200]
+    assert b"what this machine costs an hour is not known" in answers[1]
+    assert (len(server.requests), server.connections) == (2, 1)
+
+
+@pytest.mark.parametrize("asked", [PLAIN, STREAM], ids=["plain", "stream"])
+@pytest.mark.parametrize("kept", [False, True], ids=["cold", "kept"])
+async def test_a_client_that_left_before_its_task_began_is_not_served(asked: bytes, kept: bool) -> None:
+    """Both come in one turn of the loop: its last bytes, and its end."""
+    async with raw_server(whole) as server, served(server.port) as gateway:
+        if kept:
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+            writer.write(request(PLAIN))
+            await told(reader)
+            writer.close()
+        door = Door(gateway.gateway.app, lambda status, why: ([], b""), Limits(), gateway.gateway.direct)
+        client = Accepted(door)
+        client.connection_made(Deaf())
+        client.data_received(request(asked))
+        client.connection_lost(None)
+        await asyncio.wait_for(door.none_left.wait(), 5)
+        await eventually(lambda: not gateway.pool.open)
+        assert gateway.gateway.tally.models["m1"].ended["chat", "client_gone"] == 1
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+        began = len(server.requests)
+    assert began == kept + (kept and asked is PLAIN)  # what is begun in the very turn is taken back
+
+
+class Deaf(asyncio.Transport):
+    """Nobody is there any more."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def is_closing(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> None:
+        raise AssertionError("written to nobody")
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("body", [PLAIN, STREAM])
 async def test_one_that_leaves_as_soon_as_it_asked_leaves_nothing(body: bytes) -> None:
     async with raw_server(after_one(silent)) as server, served(server.port) as gateway:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
