@@ -38,7 +38,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A create that is on record with its obligation, and not sent."""
+    """A create that is on record with its obligation."""
 
     record: Record
     create: Create
@@ -105,7 +105,7 @@ def creates_of(tx: Tx, deployment: DeploymentId) -> list[Create]:
 
 
 def mark_submitting(tx: Tx, request: RequestId, *, holder: str) -> Create:
-    """The last commit before the call leaves; the lease and the clock are checked here. Raises Refusal, Stale."""
+    """In the last commit before the call leaves; the lease and the clock are checked here. Raises Refusal, Stale."""
     create = tx.book.creates.get(request)
     if create is None:
         raise Stale(f"no create {request}")

@@ -6,11 +6,11 @@ the present lease only. Where the store cannot be written, a stop that is due an
 still be sent (invariant 4).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, Protocol, assert_never
+from typing import Final, assert_never
 
 import anyio
 import structlog
@@ -21,7 +21,7 @@ from controller.core import hosting, obligation
 from controller.core.bad_places import passed_over
 from controller.core.deployment import Create, CreateAnswer, Record
 from controller.core.errors import Code, Refusal
-from controller.core.identity import ObligationId, RequestId, ResourceKey, Tags
+from controller.core.identity import DeploymentId, ObligationId, RequestId, ResourceKey, Tags
 from controller.core.lease import Lease, fence
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, StopAnswer
@@ -42,7 +42,8 @@ from controller.providers.writing import (
     StopUnknown,
     Writing,
 )
-from controller.store import deployments, duties, holds
+from controller.store import declaring, deployments, duties, holds
+from controller.store.declaring import StartOf
 from controller.store.deployments import Planned
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
@@ -70,21 +71,35 @@ class Means:
     launches: Mapping[str, Launch]
 
 
+Skip = Callable[[str], bool]
+"""Is this offer not worth a call at this moment?"""
+Work = Callable[[Tx], object]
+"""A transaction function whose result nobody needs."""
+
+
+def _none(offer: str) -> bool:
+    return False
+
+
 class Executor:
     """Sends creates and stops in a task group of its own, each at most once at a time."""
 
     def __init__(self, means: Means) -> None:
         self._means = means
         self._group: TaskGroup | None = None
+        self._unseen: set[DeploymentId] = set()
+        """Deployments of which nobody saw whether they were declared."""
         self._stopping: set[ObligationId] = set()
         self._shut = False
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Hold the calls' task group until cancelled. What is asked for before is dropped; passes ask again."""
-        async with anyio.create_task_group() as group:
-            self._group = group
-            task_status.started()
-            await anyio.sleep_forever()
+        try:
+            async with anyio.create_task_group() as self._group:
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._group = None
 
     def shut(self) -> None:
         """No call is begun any more; those in flight go on."""
@@ -92,28 +107,48 @@ class Executor:
 
     # Creates
 
-    def start(self, planned: Planned, model: ModelPolicy, *, skip: "Skip | None" = None) -> None:
-        """Send the creates of one declared deployment, offer after offer, in the background."""
-        if self._group is not None and not self._shut:
-            call = partial(contained, partial(self._round, planned, model, skip or _none), name="create")
+    async def begin(self, name: DeploymentId, wanted: StartOf, *, skip: Skip = _none) -> None:
+        """Put it on record, and send its creates in the background. Raises Refusal, Stale, BudgetExhausted."""
+
+        def declare(tx: Tx) -> Planned:
+            if self._shut:
+                raise Stale("the controller is ending")
+            return declaring.declare(tx, name, wanted, policy=self._means.policy)
+
+        try:
+            planned = await self._means.store.write(declare)
+        except StoreUnwritable:
+            self._unseen.add(name)
+            raise
+        self.start(planned, wanted.model, skip=skip)
+
+    def start(self, planned: Planned, model: ModelPolicy, *, skip: Skip = _none) -> None:
+        """Send the creates of one deployment, offer after offer, in the background; the first is on record as on its
+        way."""
+        if self._group is not None:
+            call = partial(contained, partial(self._round, planned, model, skip), name="create")
             self._group.start_soon(call, name=f"create {planned.record.id}")
 
-    async def _round(self, planned: Planned, model: ModelPolicy, skip: "Skip") -> None:
-        """Ask for each offer in order until one is made or nothing can be said for certain (RP-16)."""
-        try:
-            await self._try_offers(planned, model, skip)
-        except (Refusal, Stale) as refused:
-            log.info("start_dropped", deployment=planned.record.id, why=str(refused))
-            await self._recorded(lambda tx: _cancel_if_declared(tx, planned.record))
-        except StoreUnwritable as problem:
-            log.error("start_not_recorded", deployment=planned.record.id, error=str(problem))
-            await self._recorded(lambda tx: _cancel_if_declared(tx, planned.record))
+    async def take_back(self) -> None:
+        """Nobody saw whether these were committed, and they were not started for that: none of them stays on record."""
+        if names := sorted(self._unseen):
+            await self._means.store.write(lambda tx: declaring.withdraw(tx, *names, called=()))
+            self._unseen.difference_update(names)
 
-    async def _try_offers(self, planned: Planned, model: ModelPolicy, skip: "Skip") -> None:
+    async def _round(self, planned: Planned, model: ModelPolicy, skip: Skip) -> None:
+        """Ask for each offer in order until one is made or nothing can be said for certain (RP-16)."""
+        name, called = planned.record.id, set[RequestId]()
+        try:
+            await self._try_offers(planned, model, skip, called)
+        except (Refusal, Stale, StoreUnwritable) as dropped:
+            log.warning("start_dropped", deployment=name, why=str(dropped))
+            await self._recorded(lambda tx: declaring.withdraw(tx, name, called=called))
+
+    async def _try_offers(self, planned: Planned, model: ModelPolicy, skip: Skip, called: set[RequestId]) -> None:
         offers = model.offers_for(planned.record.fills)
         remaining = iter(offers[offers.index(planned.create.offer) + 1 :])
         while True:
-            outcome = await self._create(planned)
+            outcome = await self._create(planned, called)
             if not isinstance(outcome, CreateRejected) or outcome.what is not RejectedFor.OFFER:
                 return
             following = next((offer for offer in remaining if not skip(offer)), None)
@@ -126,48 +161,44 @@ class Executor:
         await self._recorded(lambda tx: _end_round(tx, record, outcome, self._means.policy))
 
     async def _plan_next(self, record: Record, offer: str) -> Planned:
-        return await self._means.store.write(lambda tx: deployments.plan(tx, tx.record(record.id), offer=offer))
+        store, holder = self._means.store, self._means.holder
+        return await store.write(lambda tx: declaring.plan_next(tx, record.id, offer=offer, holder=holder))
 
-    async def _create(self, planned: Planned) -> CreateOutcome:
-        means, request = self._means, planned.create.request
-        order = Order(
-            spec=planned.record.spec,
-            tags=self._tags(planned.record, request),
-            offer=planned.create.offer,
-            launch=means.launches[planned.record.model],
-            usd_per_hour_max=means.store.book.ceiling(planned.record.id),
-            avoid=passed_over(means.store.book, planned.record),
-        )
-        await self._mark_create(request)
-        outcome: CreateOutcome = CreateUnknown(detail="the controller was stopped before the answer came")
+    async def _create(self, planned: Planned, called: set[RequestId]) -> CreateOutcome:
+        """One call, and its outcome recorded: not sent, unless it was `called`."""
+        request, policy = planned.create.request, self._means.policy
+        outcome: CreateOutcome = CreateNotSent(detail="not sent: its order could not be made")
         try:
-            outcome = await self._send_create(planned.record, order)
+            order, barred = self._order(planned), self._barred(planned.record)
+            if barred is None:
+                called.add(request)
+                outcome = CreateUnknown(detail="the controller was stopped before the answer came")
+            outcome = barred or await self._means.writing.create(order)
         finally:
-            await self._kept(lambda tx: _record_create(tx, request, outcome, means.policy))
+            await self._kept(lambda tx: _record_create(tx, request, outcome, policy))
         return outcome
 
-    async def _send_create(self, record: Record, order: Order) -> CreateOutcome:
+    def _barred(self, record: Record) -> CreateNotSent | None:
+        """Why the call must not leave, though it is on record as on its way."""
+        if self._shut:
+            return CreateNotSent(detail="not sent: the controller is ending")
         try:
             self._fence_now(record)
         except (Refusal, Stale) as lapsed:
             return CreateNotSent(detail=f"not sent: {lapsed}, since this process did not run")
-        return await self._means.writing.create(order)
+        return None
 
-    async def _mark_create(self, request: RequestId) -> None:
-        if self._shut:
-            raise Stale("the controller is ending")
-        try:
-            await self._means.store.write(
-                lambda tx: deployments.mark_submitting(tx, request, holder=self._means.holder)
-            )
-        except StoreUnwritable:
-            # A commit whose end was not seen may have left the mark; the call has not left, and that is certain.
-            await self._kept(lambda tx: _record_unsent(tx, request, self._means.policy))
-            raise
-
-    def _tags(self, record: Record, request: RequestId) -> Tags:
-        owner = self._means.store.book.owner
-        return Tags(owner=owner.name, installation=owner.installation, epoch=record.epoch, request=request)
+    def _order(self, planned: Planned) -> Order:
+        record, book = planned.record, self._means.store.book
+        owner, request = book.owner, planned.create.request
+        return Order(
+            spec=record.spec,
+            tags=Tags(owner=owner.name, installation=owner.installation, epoch=record.epoch, request=request),
+            offer=planned.create.offer,
+            launch=self._means.launches[record.model],
+            usd_per_hour_max=book.ceiling(record.id),
+            avoid=passed_over(book, record),
+        )
 
     # Stops
 
@@ -249,7 +280,7 @@ class Executor:
             return now
         return min(now, lease.expires_at)
 
-    async def _kept(self, work: "Work") -> None:
+    async def _kept(self, work: Work) -> None:
         """Record an outcome: for as long as it takes while we live, for RECORD_LIMIT once we are being ended."""
         try:
             await self._recorded(work)
@@ -258,7 +289,7 @@ class Executor:
                 await self._recorded(work)
             raise
 
-    async def _recorded(self, work: "Work") -> None:
+    async def _recorded(self, work: Work) -> None:
         """Write until it is written: what was paid for or ended must not be forgotten while we live."""
         pause = RECORD_RETRY
         while True:
@@ -285,30 +316,6 @@ class Sent:
     @property
     def accepted(self) -> bool:
         return isinstance(self.outcome, StopAccepted)
-
-
-class Skip(Protocol):
-    """Is this offer not worth a call at this moment?"""
-
-    def __call__(self, offer: str) -> bool: ...
-
-
-def _none(offer: str) -> bool:
-    return False
-
-
-class Work(Protocol):
-    """A transaction function whose result nobody needs."""
-
-    def __call__(self, tx: Tx) -> object: ...
-
-
-def _cancel_if_declared(tx: Tx, record: Record) -> None:
-    current = tx.record(record.id)
-    if current.phase is Phase.DECLARED and not any(
-        create.submitting_at is not None and create.answer is None for create in deployments.creates_of(tx, record.id)
-    ):
-        deployments.cancel(tx, current)
 
 
 def _record_create(tx: Tx, request: RequestId, outcome: CreateOutcome, policy: HostingPolicy) -> None:
@@ -340,12 +347,6 @@ def _record_rejected(tx: Tx, create: Create, outcome: CreateRejected, policy: Ho
     if outcome.what is RejectedFor.RATE:
         holds.note_round(tx, record.model, detail=outcome.detail, policy=policy)
         holds.wait_as_asked(tx, record.model, outcome.retry_after)
-
-
-def _record_unsent(tx: Tx, request: RequestId, policy: HostingPolicy) -> None:
-    create = tx.book.creates[request]
-    if create.submitting_at is not None:
-        _record_create(tx, request, CreateNotSent(detail="the intent could not be written"), policy)
 
 
 BLOCKED: Final = {

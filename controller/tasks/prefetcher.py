@@ -23,7 +23,6 @@ from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
 from controller.store import declaring, ledger
-from controller.store.deployments import Planned
 from controller.store.errors import Stale
 from controller.store.names import deployment_id
 from controller.store.store import Store
@@ -109,16 +108,15 @@ class Prefetcher:
 
     async def _begin(self, model: ModelPolicy, place: str) -> start.Refuse | None:
         try:
-            planned = await self._declare(model, place)
+            await self._declare(model, place)
         except ledger.BudgetExhausted as broke:
             return start.Refuse(code=Code.BUDGET_EXHAUSTED, reason=str(broke), final=True)
         except (Refusal, Stale) as refused:
             log.info("prefetch_dropped", model=model.alias, place=place, why=str(refused))
             return start.Refuse(code=Code.REFUSED, reason=str(refused), final=False)
-        self._executor.start(planned, model, skip=partial(self._left_out, model, place))
         return None
 
-    async def _declare(self, model: ModelPolicy, place: str) -> Planned:
+    async def _declare(self, model: ModelPolicy, place: str) -> None:
         """Raises Refusal, BudgetExhausted, Stale."""
         most = ceiling(model, self._view.value.usd_per_hour)
         if most is None:
@@ -133,7 +131,7 @@ class Prefetcher:
             fills=place,
         )
         name = deployment_id(self._leave.randomness, model.alias)
-        return await self._store.write(lambda tx: declaring.declare(tx, name, wanted, policy=self._leave.policy))
+        await self._executor.begin(name, wanted, skip=partial(self._left_out, model, place))
 
     def _left_out(self, model: ModelPolicy, place: str, offer: str) -> bool:
         """Beside the volume in this place."""

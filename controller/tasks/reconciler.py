@@ -5,7 +5,7 @@ each deployment, declares what is wanted and allowed, and lets what serves make 
 obligations, idleness, crash loops and orphans have tasks of their own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -142,7 +142,8 @@ class Reconciler:
             duty.deployment: duty for duty in book.obligations.values() if duty.open and duty.seen_at is None
         }
         # Those who wait first: what a listing newly says of other machines costs a commit each.
-        turns = [partial(self._start_wanted, model) for model in self._charter.models.values()]
+        turns: list[Callable[[], Awaitable[datetime | None]]] = [self._executor.take_back]
+        turns += [partial(self._start_wanted, model) for model in self._charter.models.values()]
         turns += [partial(self._consider, record) for record in book.live()]
         return await for_each(turns, lambda turn: turn())
 
@@ -316,7 +317,7 @@ class Reconciler:
             self.refusals[told] = verdict
             return verdict.retry_at
         try:
-            planned = await self._declare(model, slot, replaces)
+            await self._begin(model, slot, replaces)
         except ledger.BudgetExhausted as broke:
             self.refusals[told] = start.Refuse(code=Code.BUDGET_EXHAUSTED, reason=str(broke), final=True)
             return None
@@ -327,19 +328,17 @@ class Reconciler:
             log.info("start_dropped", model=model.alias, why=str(dropped))
             return None
         self.refusals.pop(told, None)
-        self._executor.start(planned, model, skip=partial(self._left_out, model))
         return None
 
-    async def _declare(self, model: ModelPolicy, slot: int, replaces: DeploymentId | None) -> deployments.Planned:
+    async def _begin(self, model: ModelPolicy, slot: int, replaces: DeploymentId | None) -> None:
         """Raises Refusal, BudgetExhausted, Stale."""
         most = ceiling(model, self._view.value.usd_per_hour)
         if most is None:
             raise Stale("no price is known any more")
         offer = next((offer for offer in model.offers if not self._left_out(model, offer)), model.offers[0])
-        holder, policy = self._charter.holder, self._charter.policy
+        holder, name = self._charter.holder, deployment_id(self._charter.randomness, model.alias)
         wanted = declaring.StartOf(model=model, slot=slot, ceiling=most, holder=holder, offer=offer, replaces=replaces)
-        name = deployment_id(self._charter.randomness, model.alias)
-        return await self._store.write(lambda tx: declaring.declare(tx, name, wanted, policy=policy))
+        await self._executor.begin(name, wanted, skip=partial(self._left_out, model))
 
     # What makes way
 

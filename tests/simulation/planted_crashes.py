@@ -11,7 +11,9 @@ from typing import Any, Final
 from controller.core.deployment import Record
 from controller.core.identity import RequestId
 from controller.core.lifecycle import Phase
-from controller.store import deployments, restoring
+from controller.providers.writing import CreateOutcome
+from controller.store import declaring, deployments, restoring
+from controller.store.deployments import Planned
 from controller.store.evidence_file import EvidenceFile
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -20,21 +22,23 @@ from controller.tasks.executor import Executor
 
 def mark_after_create() -> None:
     """The intent of a create is committed only after its call."""
-    mark = Executor._mark_create
+    real = Executor._create
 
-    async def later(self: Executor, request: RequestId) -> None:
-        writing = self._means.writing
-        create = writing.create
+    async def later(self: Executor, planned: Planned, called: set[RequestId]) -> CreateOutcome:
+        means, create = self._means, self._means.writing.create
 
         async def first(order: Any) -> Any:
-            vars(writing).pop("create")
+            vars(means.writing).pop("create")
             outcome = await create(order)
-            await mark(self, request)
+            request = planned.create.request
+            await means.store.write(lambda tx: deployments.mark_submitting(tx, request, holder=means.holder))
             return outcome
 
-        vars(writing)["create"] = first
+        vars(means.writing)["create"] = first
+        return await real(self, planned, called)
 
-    Executor._mark_create = later  # type: ignore[method-assign]
+    declaring._submitted = lambda tx, planned, *, holder: planned
+    Executor._create = later  # type: ignore[method-assign]
 
 
 def void_in_flight() -> None:

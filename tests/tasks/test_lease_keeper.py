@@ -160,7 +160,7 @@ async def test_leases_are_renewed_during_a_create_that_hangs(bench: Bench) -> No
             await anyio.sleep_forever()
             raise AssertionError
 
-    (await bench.executor(writing=Hanging())).start(await bench.plan(), bench.model)
+    (await bench.executor(writing=Hanging())).start(await bench.submit(), bench.model)
     task = keeper(bench)
     runner = Runner(task=task, wake=Wake(), pulse=Pulse(name="x", period=task.period, last_pass_at=bench.clock.now()))
     bench.group.start_soon(partial(keep_running, runner, clock=bench.clock, failures_max=3))

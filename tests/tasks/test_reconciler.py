@@ -9,15 +9,36 @@ import pytest
 
 from controller.core.errors import Code
 from controller.core.evidence import StopReason
+from controller.core.lifecycle import Phase
 from controller.core.shortage import Shortage
 from controller.core.unlisted import Unlisted
 from controller.providers.fake.adapter import Looked, Made
 from controller.store import holds
+from controller.store.errors import StoreUnwritable
 from controller.store.transaction import Tx
 from tests.tasks.reconciling import asked, creates, passed, reconciler, refusal
 from tests.tasks.world import Bench, on_bench
 
 # Starts
+
+
+@on_bench
+async def test_a_start_whose_commit_nobody_saw_is_taken_back_and_begun_anew_by_the_next_pass(bench: Bench) -> None:
+    task = await reconciler(bench)
+    write = bench.store.write
+
+    async def unseen(work: Any, **options: Any) -> None:
+        del vars(bench.store)["write"]
+        await write(work, **options)
+        raise StoreUnwritable("scripted: no commit was seen")
+
+    await passed(bench, task)
+    vars(bench.store)["write"] = unseen
+    with pytest.raises(StoreUnwritable):
+        await asked(bench, task)
+    await asked(bench, task)
+    assert [record.phase for record in bench.store.book.records.values()] == [Phase.CANCELLED, Phase.REQUESTED]
+    assert creates(bench) == 1
 
 
 @on_bench
