@@ -72,6 +72,7 @@ class Store:
         self._turn = anyio.Lock()
         self._connection: AsyncConnection | None = None
         self._rings: list[Callable[[], None]] = []
+        self._rings_later: asyncio.TimerHandle | None = None
         self._epoch_seen = 0
         self.epochs_known = 0
         """Former runs that this store remembers granted up to here: a stranger with more tells of runs it forgot."""
@@ -155,8 +156,11 @@ class Store:
         if newer(epoch, self._epoch_seen):
             self._epoch_seen = epoch
 
-    async def write(self, work: Callable[[Tx], T], *, limit: timedelta = WRITE_LIMIT) -> T:
-        """Run one transaction to its end, whatever cancels the caller meanwhile.
+    async def write(
+        self, work: Callable[[Tx], T], *, limit: timedelta = WRITE_LIMIT, lull: timedelta = timedelta(0)
+    ) -> T:
+        """Run one transaction to its end, whatever cancels the caller meanwhile. `lull`: so long after the commit is
+        everybody rung, for what the caller does next is more urgent than what others make of it.
 
         Raises what `work` raises (then nothing is kept), StoreUnwritable, or StoreTaken.
         """
@@ -169,7 +173,10 @@ class Store:
             if scope.cancelled_caught:
                 await self._failed()
                 raise StoreUnwritable(f"no commit within {limit}")
-        self._ring()
+        if lull:
+            self._rings_later = asyncio.get_running_loop().call_later(lull.total_seconds(), self._ring)
+        else:
+            self._ring()
         return result[0]
 
     async def oblige(self, record: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
@@ -339,6 +346,8 @@ class Store:
 
     async def close(self) -> None:
         """Give the connection and the file back. Nothing may be written after it."""
+        if self._rings_later is not None:
+            self._rings_later.cancel()
         with anyio.CancelScope(shield=True):
             if self._connection is not None:
                 await self._connection.close()

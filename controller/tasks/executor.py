@@ -54,6 +54,8 @@ RECORD_LIMIT: Final = timedelta(seconds=5)
 """How long recording an outcome may hold up a shutdown; after that the intent on disk is the trace."""
 RECORD_RETRY: Final = timedelta(seconds=1)
 RECORD_RETRY_MOST: Final = timedelta(seconds=5)
+LULL: Final = timedelta(milliseconds=20)
+"""A create leaves within it; what is woken by its commit makes its passes afterwards, not before."""
 UNANSWERED: Final = StopUnknown(detail="the controller was stopped before the answer came")
 
 log = structlog.get_logger(__name__)
@@ -116,7 +118,7 @@ class Executor:
             return declaring.declare(tx, name, wanted, policy=self._means.policy)
 
         try:
-            planned = await self._means.store.write(declare)
+            planned = await self._means.store.write(declare, lull=LULL)
         except StoreUnwritable:
             self._unseen.add(name)
             raise

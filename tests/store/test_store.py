@@ -86,6 +86,22 @@ async def test_those_who_watch_are_rung_after_a_commit_and_not_after_a_failure(t
     assert rung == [1]
 
 
+@pytest.mark.parametrize(("lull_s", "rings"), [(0.001, [1]), (3600, [])])
+async def test_those_who_watch_are_rung_a_lull_after_a_commit_where_one_is_asked_for(
+    tmp_path: Path, lull_s: float, rings: list[int]
+) -> None:
+    rung: list[int] = []
+    async with opened(tmp_path, HandClock()) as store:
+        store.on_change(lambda: rung.append(len(store.book.records)))
+        await store.write(declare, lull=timedelta(seconds=lull_s))
+        assert rung == []
+        with anyio.fail_after(2):
+            while len(rung) < len(rings):
+                await anyio.lowlevel.checkpoint()
+        await store.write(lambda tx: declare(tx, "qwen-2", slot=1))
+    assert rung == [*rings, 2]  # each commit tells of all that were before it
+
+
 async def test_a_write_that_changes_nothing_leaves_the_mark_alone(tmp_path: Path) -> None:
     async with opened(tmp_path, HandClock()) as store:
         await store.write(lambda tx: None)

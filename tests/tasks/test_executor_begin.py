@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -49,17 +50,46 @@ def commits_unseen(monkeypatch: pytest.MonkeyPatch, bench: Bench, *, after: int 
 
 @on_bench
 async def test_declaration_obligation_and_mark_are_one_commit(bench: Bench) -> None:
-    commits: list[tuple[int, int, bool]] = []
+    write, commits = bench.store.write, list[tuple[int, int, int]]()
 
-    def look() -> None:
-        marks = [create.submitting_at is not None for create in bench.store.book.creates.values()]
-        commits.append((len(bench.store.book.records), len(bench.store.book.obligations), all(marks)))
+    async def counted(work: Any, **options: Any) -> Any:
+        result, book = await write(work, **options), bench.store.book
+        marked = [create for create in book.creates.values() if create.submitting_at is not None]
+        commits.append((len(book.obligations), len(marked), len(bench.provider.resources)))
+        return result
 
-    bench.store.on_change(look)
+    vars(bench.store)["write"] = counted
     await begin(await bench.executor(), bench)
-    assert commits == [(1, 1, True)]
     await bench.settle()
+    assert commits == [(1, 1, 0), (1, 1, 1)]  # the second is the answer's
     assert (bench.record().phase, bench.provider.calls["create"]) == (Phase.REQUESTED, 1)
+
+
+@on_bench
+async def test_who_looks_at_what_is_committed_is_woken_after_the_create_left(bench: Bench) -> None:
+    port, rung = Port(bench), list[list[str]]()
+    port.hangs = True
+    executor = await bench.executor(writing=port)
+    bench.store.on_change(lambda: rung.append(list(port.created)))
+    await begin(executor, bench)
+    await bench.move(0.019)
+    assert (port.created, rung) == (["L40S"], [])
+    await bench.move(0.002)
+    assert rung == [["L40S"]]
+
+
+@on_bench
+async def test_a_store_that_is_closed_wakes_nobody_any_more(bench: Bench) -> None:
+    rung: list[None] = []
+    port = Port(bench)
+    port.hangs = True
+    executor = await bench.executor(writing=port)
+    bench.store.on_change(lambda: rung.append(None))
+    await begin(executor, bench)
+    await bench.settle()
+    await bench.store.close()
+    await bench.move(1)
+    assert rung == []
 
 
 @pytest.mark.parametrize(("paused_s", "sent"), [(300, 1), (300.001, 0)])
