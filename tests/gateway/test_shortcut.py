@@ -1,33 +1,23 @@
 """Does a plain request end without a task of its own as it does with one, whatever becomes of it?"""
 
 import asyncio
-import hashlib
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from controller.gateway.clients import Client
-from controller.gateway.proxy import Proxy
 from controller.gateway.shortcut import Shortcut
 from controller.http1.accepted import Accepted, Door, Limits
+from tests.gateway.kept import PLAIN, STREAM, WHOLE, after_one, asked_twice, left, silent, told, whole
 from tests.gateway.sockets import Served, eventually, request, served
 from tests.gateway.stub_server import DONE, event
 from tests.gateway.test_endings import HEAD, announced, end
-from tests.gateway.world import CLIENT_KEY
-from tests.support.fake_daemon import route
-from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
+from tests.support.raw_server import RawExchange, Script, raw_server
 
-CLIENT_DIGEST = hashlib.sha256(CLIENT_KEY.encode()).hexdigest()
-PLAIN = b'{"model":"m1","messages":[]}'
-WHOLE = b'{"choices":[{"message":{"content":"hi"}}]}'
 LONG = b'{"choices":"' + b"x" * 300_000 + b'"}'
 QUICK = {"head_limit": timedelta(seconds=0.2), "silence_limit": timedelta(seconds=0.2)}
 
@@ -35,22 +25,6 @@ QUICK = {"head_limit": timedelta(seconds=0.2), "silence_limit": timedelta(second
 @pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": request.param}
-
-
-async def whole(exchange: RawExchange) -> None:
-    await exchange.write(announced(len(WHOLE)) + WHOLE)
-
-
-def after_one(script: Script) -> Script:
-    """The first request is answered: afterwards a connection to the model server is kept."""
-    asked = 0
-
-    async def answer(exchange: RawExchange) -> None:
-        nonlocal asked
-        asked += 1
-        await (whole if asked == 1 else script)(exchange)
-
-    return answer
 
 
 def in_pieces(*pieces: bytes, end: bool = False) -> Script:
@@ -66,10 +40,6 @@ def in_pieces(*pieces: bytes, end: bool = False) -> Script:
 
 async def reset(exchange: RawExchange) -> None:
     exchange.reset()
-
-
-async def silent(exchange: RawExchange) -> None:
-    await asyncio.sleep(60)
 
 
 def complaint(status: bytes, kind: bytes, body: bytes) -> bytes:
@@ -118,21 +88,6 @@ ANSWERS = {
 }
 
 
-async def told(reader: asyncio.StreamReader) -> bytes:
-    """One answer, or what came of it before the connection ended; without what differs each time."""
-    head = b""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", head)
-        if length is not None:
-            head += await reader.readexactly(int(length[1]))
-        elif b"chunked" in head:
-            head += await reader.readuntil(b"\r\n0\r\n\r\n")
-    except asyncio.IncompleteReadError as error:
-        head += error.partial
-    return re.sub(rb"x-request-id: \S+", b"x-request-id: x", head)
-
-
 Account = dict[str, Any]
 
 
@@ -179,23 +134,6 @@ async def test_each_ending_is_the_one_that_it_has_in_a_task(name: str) -> None:
     assert short[1]["open"] == (0, 0, 0)
 
 
-async def asked_twice(gateway: Served) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """The first was answered, the second is on its way without a task."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    writer.write(request(PLAIN))
-    await told(reader)
-    writer.write(request(PLAIN))
-    await eventually(lambda: gateway.gateway.live == 1 and gateway.pool.open == 1)
-    (exchange,) = gateway.gateway._inference.live
-    assert isinstance(exchange._scope, Shortcut)
-    return reader, writer
-
-
-def left(gateway: Served, server: RawServer) -> tuple[int, ...]:
-    inside = gateway.gateway
-    return server.open, gateway.pool.open, inside.leases.open_requests, inside.live, inside.proxy.open
-
-
 @pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
 async def test_a_client_that_leaves_takes_the_upstream_with_it(reset: bool) -> None:
     lines: list[str] = []
@@ -230,55 +168,6 @@ async def test_it_stays_one_while_its_announced_body_comes_and_each_byte_is_hear
         body.set()
         assert (await told(reader)).endswith(WHOLE)
         writer.close()
-
-
-STREAM = PLAIN.replace(b"}", b',"stream":true}')
-
-
-async def test_a_stream_has_signs_of_life_on_a_connection_that_is_kept() -> None:
-    """It has a task, which looks at the time."""
-    async with (
-        raw_server(after_one(silent)) as server,
-        served(server.port, sign_of_life=timedelta(seconds=0.05)) as gateway,
-    ):
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        writer.write(request(PLAIN))
-        await told(reader)
-        writer.write(request(STREAM))
-        await asyncio.wait_for(reader.readuntil(b": the model is at work\n\n"), 5)
-        writer.close()
-
-
-async def test_counting_tokens_is_no_use_on_a_connection_that_is_kept() -> None:
-    async with raw_server(after_one(silent)) as server, served(server.port) as gateway:
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        writer.write(request(PLAIN))
-        await told(reader)
-        writer.write(request(PLAIN).replace(b"chat/completions", b"messages/count_tokens"))
-        await eventually(lambda: len(server.requests) == 2)
-        assert (gateway.gateway.live, gateway.gateway.leases.open_requests) == (1, 0)
-        writer.close()
-
-
-async def test_who_may_not_be_charged_is_refused_on_a_connection_that_is_kept() -> None:
-    """The machine's price is not known, and this key has a budget."""
-    free = Client(name="free", digest=CLIENT_DIGEST)
-    poor = Client(name="poor", digest=hashlib.sha256(b"poor").hexdigest(), usd_per_day=Decimal(1))
-    found: list[tuple[Client, ...]] = [(free, poor)]
-    options: dict[str, Any] = {"client_keys": frozenset[str](), "read_clients": lambda: found.pop() if found else None}
-    async with raw_server(whole) as server, served(server.port, **options) as gateway:
-        gateway.daemon.change("m1", routes=[route("d1", f"http://127.0.0.1:{server.port}/v1/", usd_per_hour=None)])
-        await eventually(lambda: gateway.gateway.table.views["m1"].routes[0].usd_per_hour is None)
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        answers = []
-        for key in (CLIENT_KEY, "poor", CLIENT_KEY):
-            writer.write(request(PLAIN, key=key))
-            answers.append(await told(reader))
-        assert left(gateway, server)[1:] == (0, 0, 0, 0)
-        writer.close()
-    assert [int(answer[9:12]) for answer in answers] == [200, 503, 200]
-    assert b"what this machine costs an hour is not known" in answers[1]
-    assert (len(server.requests), server.connections) == (2, 1)
 
 
 @pytest.mark.parametrize("asked", [PLAIN, STREAM], ids=["plain", "stream"])
@@ -399,87 +288,3 @@ async def test_a_client_that_takes_its_answers_late_gets_them_whole_and_in_order
 def door_writes_late(gateway: Served) -> list[bool]:
     """For each request that is open: does it wait for its client?"""
     return [exchange.reply.sending_since is not None for exchange in gateway.gateway._inference.live]
-
-
-REFUSED = {
-    "no JSON": (b"{", 400),
-    "no model": (b"{}", 400),
-    "another model": (b'{"model":"m2"}', 404),
-    "background": (b'{"model":"m1","background":true}', 400),
-    "too deep": (b'{"model":"m1","x":' + b"[" * 200_000 + b"]" * 200_000 + b"}", 400),
-    "too large": (b'{"model":"m1","x":"' + b"x" * 500_000 + b'"}', 413),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-async def test_what_is_refused_leaves_the_connection_usable(name: str) -> None:
-    body, status = REFUSED[name]
-    async with raw_server(whole) as server, served(server.port, body_limit=450_000) as gateway:
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        answers = []
-        for each in (PLAIN, body, PLAIN):
-            writer.write(request(each))
-            answers.append(await told(reader))
-        writer.close()
-    assert [int(answer[9:12]) for answer in answers] == [200, status, 200]
-    assert len(server.requests) == 2
-
-
-async def test_a_key_that_is_taken_back_is_refused_on_a_connection_that_used_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    known = Client(name="k", digest=CLIENT_DIGEST)
-    found: list[tuple[Client, ...] | None] = [(known,)]
-    monkeypatch.setattr("controller.gateway.clients.LOOK_EVERY_S", 0.0)
-    options: dict[str, Any] = {"client_keys": frozenset[str](), "read_clients": lambda: found.pop() if found else None}
-    async with raw_server(whole) as server, served(server.port, **options) as gateway:
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        statuses = []
-        for change in (None, None, (), (known,)):
-            if change is not None:
-                found.append(change)
-            writer.write(request(PLAIN))
-            statuses.append(int((await told(reader))[9:12]))
-        writer.close()
-    assert statuses == [200, 200, 401, 200]
-
-
-async def test_what_a_key_may_do_at_once_is_given_back_with_each_answer() -> None:
-    known = Client(name="k", digest=CLIENT_DIGEST, concurrent=1, requests_per_minute=4, usd_per_day=Decimal(1))
-    found: list[tuple[Client, ...]] = [(known,)]
-    options: dict[str, Any] = {"client_keys": frozenset[str](), "read_clients": lambda: found.pop() if found else None}
-    async with raw_server(after_one(silent)) as server, served(server.port, **options) as gateway:
-        views = gateway.gateway.table.views
-        views["m1"] = replace(views["m1"], routes=tuple(replace(r, usd_per_hour=36.0) for r in views["m1"].routes))
-        _, writer = await asked_twice(gateway)
-        reader, other = await asyncio.open_connection("127.0.0.1", gateway.port)
-        other.write(request(PLAIN))
-        refused = await told(reader)
-        end(writer, reset=False)
-        await eventually(lambda: not gateway.gateway.live)
-        other.write(request(PLAIN))
-        await eventually(lambda: gateway.gateway.live == 1)
-        spending = gateway.gateway.spending
-        assert [share.open for share in spending._shares.values()] == [1]
-        other.close()
-        await eventually(lambda: not gateway.gateway.live)
-        assert (dict(spending._shares), spending._live) == ({}, set())
-    assert refused.startswith(b"HTTP/1.1 429 ") and b"1 requests at once" in refused
-    assert b"x-gpuwarden-usd-limit: 1\r\n" in refused
-
-
-async def test_a_mistake_of_ours_in_a_callback_is_a_500_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slip(*_: object) -> None:
-        raise RuntimeError("a slip")
-
-    async with raw_server(whole) as server, served(server.port) as gateway:
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        writer.write(request(PLAIN))
-        await told(reader)
-        monkeypatch.setattr(Proxy, "plain", slip)
-        writer.write(request(PLAIN))
-        raw = await asyncio.wait_for(reader.read(), 5)
-        writer.close()
-        await eventually(lambda: not gateway.gateway.live)
-        assert left(gateway, server)[1:] == (0, 0, 0, 0)
-    assert raw.startswith(b"HTTP/1.1 500 ")
