@@ -14,10 +14,10 @@ from controller.gateway.clients import Client
 from controller.gateway.proxy import Proxy
 from tests.gateway.kept import CLIENT_DIGEST, PLAIN, STREAM, after_one, asked_twice, left, silent, told, whole
 from tests.gateway.sockets import eventually, request, served
-from tests.gateway.test_endings import end
+from tests.gateway.test_endings import announced, end
 from tests.gateway.world import CLIENT_KEY
 from tests.support.fake_daemon import route
-from tests.support.raw_server import raw_server
+from tests.support.raw_server import RawExchange, raw_server
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
@@ -180,9 +180,7 @@ async def test_a_model_s_key_that_was_refused_is_read_anew_for_the_next_request(
     async def who(exchange: RawExchange) -> None:
         if b"Bearer new" in exchange.request:
             return await whole(exchange)
-        await exchange.write(
-            b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
-        )
+        await exchange.write(announced(2).replace(b"200 OK", b"401 Unauthorized") + b"{}")
 
     async with (
         raw_server(after_one(who)) as server,
@@ -198,7 +196,7 @@ async def test_a_model_s_key_that_was_refused_is_read_anew_for_the_next_request(
 
 
 async def test_a_model_s_key_is_read_anew_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.gateway.upstream.KEY_AGE_S", 0.0)
+    monkeypatch.setattr("controller.gateway.upstream.KEY_AGE_S", -1.0)
     keys = ["third", "second", "first"]
     async with raw_server(whole) as server, served(server.port, models={"m1": keys.pop}) as gateway:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
@@ -206,11 +204,8 @@ async def test_a_model_s_key_is_read_anew_when_it_is_old(monkeypatch: pytest.Mon
             writer.write(request(PLAIN))
             await told(reader)
         writer.close()
-    assert [key for asked in server.requests for key in re.findall(rb"Bearer (\w+)", asked)] == [
-        b"first",
-        b"second",
-        b"third",
-    ]
+    sent = [key for asked in server.requests for key in re.findall(rb"Bearer (\w+)", asked)]
+    assert sent == [b"first", b"second", b"third"]
 
 
 async def test_another_machine_of_the_model_is_proven_beside_requests_that_need_no_task() -> None:
