@@ -71,9 +71,10 @@ class Proxy:
             self.open += 1
         return begun
 
-    def give_back(self, begun: Exchanging) -> None:
-        self.open -= 1
-        begun.close()
+    def give_back(self, begun: Exchanging | None) -> None:
+        if begun is not None:
+            self.open -= 1
+            begun.close()
 
     def plain(self, begun: Exchanging, demand: Demand, place: Place) -> Plain | None:
         """A plain answer as it is passed on, once it ended well; None, and nothing is taken of it, where it is none.

@@ -52,20 +52,23 @@ class Shortcut:
         if place is None:
             return False
         proxy = desk.proxy
-        request = proxy.request(demand, place, now)
-        answer = proxy.kept(request)
-        if answer is not None:
-            try:
+        answer: Exchanging | None = None
+        try:
+            request = proxy.request(demand, place, now)
+            answer = proxy.kept(request)
+            if answer is not None:
                 body = rewritten(demand, place)
                 exchange.charge(place, now)
                 answer.write(request, body, self._came)
-                self._proxy, self._place, self._answer = proxy, place, answer
-                exchange.carried_by(self)
-                return True
-            except (Refused, RecursionError):  # found anew in the task, and told there
-                proxy.give_back(answer)
-        place.use.release()
-        return False
+        except Exception:  # whatever it is, the request's task meets it anew, and tells of it
+            proxy.give_back(answer)
+            answer = None
+        if answer is None:
+            place.use.release()
+            return False
+        self._proxy, self._place, self._answer = proxy, place, answer
+        exchange.carried_by(self)
+        return True
 
     def cancel(self) -> None:
         """The client left, or the gateway stops."""

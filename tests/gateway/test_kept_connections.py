@@ -221,3 +221,18 @@ async def test_another_machine_of_the_model_is_proven_beside_requests_that_need_
         await told(reader)
         await eventually(lambda: "proved" in gateway.daemon.kinds())
         writer.close()
+
+
+async def test_a_model_s_key_that_cannot_be_read_is_a_500_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.gateway.upstream.KEY_AGE_S", -1.0)
+    keys = ["first"]
+    async with raw_server(whole) as server, served(server.port, models={"m1": keys.pop}) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request(PLAIN))
+        await told(reader)
+        writer.write(request(PLAIN))
+        raw = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+    assert raw.startswith(b"HTTP/1.1 500 ")
+    assert len(server.requests) == 1
