@@ -14,6 +14,7 @@ import structlog
 from controller.api.panel import Panel
 from controller.api.problems import unknown_model
 from controller.api.views import look
+from controller.core import slots
 from controller.core.policy import STARTUP_DEADLINE_MOST
 from controller.store.errors import StoreUnwritable
 from controller.store.waits import MOVED_BY, note_expected
@@ -68,9 +69,12 @@ def _tell(panel: Panel, alias: str, callers: Callers) -> None:
 
 
 def _ask(panel: Panel, alias: str) -> dict[str, Any]:
-    panel.wants.ask(alias, now=panel.clock.now())
-    panel.ring("observer", "reconciler")  # nobody else looks at wishes
-    panel.board.ring()
+    """Gateways ask every ten seconds for as long as anybody waits, most of the time for what is on its way: a wish for
+    that the reconciler would forget at once."""
+    if not slots.filled(panel.models[alias].slots, panel.live(alias)):
+        panel.wants.ask(alias, now=panel.clock.now())
+        panel.ring("observer", "reconciler")  # nobody else looks at wishes
+        panel.board.ring()
     return _view(panel, alias)
 
 

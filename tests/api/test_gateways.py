@@ -11,6 +11,7 @@ import pytest
 from controller.api.client import Problem
 from controller.core import start
 from controller.core.errors import Code
+from controller.core.evidence import StopReason
 from controller.store import holds
 from tests.api.world import World, world
 from tests.core.samples import model_policy
@@ -23,6 +24,20 @@ async def test_a_start_is_remembered_and_wakes_the_tasks(house: World) -> None:
     assert view["alias"] == "qwen"
     assert house.panel.wants.wanted("qwen", now=house.clock.now())
     assert house.rung == 1
+
+
+async def test_a_start_of_what_is_coming_in_every_slot_wakes_nobody(tmp_path: Path) -> None:
+    async with world(tmp_path, models=(model_policy(slots=2),)) as house:
+        rung = []
+        for slot in range(2):
+            await house.request(f"qwen-{slot}", incarnation=f"p{slot}", slot=slot)
+            view = await house.gateway.start("qwen", gateway="g-1", waiting=3)
+            assert view["phase"] == "starting"
+            rung.append(house.rung)
+        assert rung == [1, 1]
+        await house.store.oblige(house.record(), StopReason.STARTUP_DEADLINE)
+        await house.gateway.start("qwen", gateway="g-1", waiting=3)
+        assert house.rung == 2
 
 
 async def test_that_the_last_one_left_is_no_wish_and_wakes_who_gives_starts_up(house: World) -> None:
