@@ -6,6 +6,7 @@ import pytest
 
 from controller.http1 import Outgoing, Pool, WireError
 from controller.http1.pool import Answer
+from tests.gateway.sockets import eventually
 from tests.support.raw_server import RawExchange, RawServer, raw_server
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
@@ -105,6 +106,7 @@ async def test_nothing_once_a_task_goes_on_with_it() -> None:
         answer = await begun(pool, server, told)
         await told.again()
         await answer.head()
+        await eventually(answer.ended_well)
         assert await answer.read(2) == b"{}"
         assert told.count == 1
         pool.close()

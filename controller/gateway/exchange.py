@@ -66,10 +66,10 @@ class Exchange:
         self._placed = False
         self.gone = False
 
-    def carried_by(self, scope: Cancels) -> None:
-        """No task of its own has it, until `run`."""
+    def carried_by(self, scope: Cancels | None) -> None:
+        """By a task, a shortcut, or nobody any more: they know each other, and would be garbage to be sought."""
         self._scope = scope
-        if self.reply.on_leave is not None:
+        if scope is not None and self.reply.on_leave is not None:
             self.reply.on_leave(self._client_left)
 
     async def run(self, carried: Carried | None = None) -> Refused | None:

@@ -180,7 +180,7 @@ class Reply:
         if not self._way.answer(status, headers + self.passage.headers, body):
             return False
         self.status = status
-        self.content = self.done = True
+        self.done = True
         self.passage.passed(len(body), self._now())
         return True
 

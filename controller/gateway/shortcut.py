@@ -111,6 +111,7 @@ class Shortcut:
         self._proxy.open -= 1
         answer.close()
         self._place.use.release()
+        self.exchange.carried_by(None)
 
 
 async def _raised(error: Exception) -> None:

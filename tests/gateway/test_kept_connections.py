@@ -236,3 +236,17 @@ async def test_a_model_s_key_that_cannot_be_read_is_a_500_and_leaves_nothing(mon
         assert left(gateway, server)[1:] == (0, 0, 0, 0)
     assert raw.startswith(b"HTTP/1.1 500 ")
     assert len(server.requests) == 1
+
+
+async def test_who_may_have_one_at_once_may_have_one_after_the_other() -> None:
+    known = Client(name="k", digest=CLIENT_DIGEST, concurrent=1)
+    found: list[tuple[Client, ...]] = [(known,)]
+    options: dict[str, Any] = {"client_keys": frozenset[str](), "read_clients": lambda: found.pop() if found else None}
+    async with raw_server(whole) as server, served(server.port, **options) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        statuses = []
+        for _ in range(3):
+            writer.write(request(PLAIN))
+            statuses.append(int((await told(reader))[9:12]))
+        writer.close()
+    assert statuses == [200, 200, 200]

@@ -1,6 +1,7 @@
 """Does a plain request end without a task of its own as it does with one, whatever becomes of it?"""
 
 import asyncio
+import gc
 import json
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,6 +11,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from controller.gateway.exchange import Exchange
+from controller.gateway.reply import Reply
 from controller.gateway.shortcut import Shortcut
 from controller.http1.accepted import Accepted, Door, Limits
 from tests.gateway.kept import PLAIN, STREAM, WHOLE, after_one, asked_twice, left, silent, told, whole
@@ -288,3 +291,21 @@ async def test_a_client_that_takes_its_answers_late_gets_them_whole_and_in_order
 def door_writes_late(gateway: Served) -> list[bool]:
     """For each request that is open: does it wait for its client?"""
     return [exchange.reply.sending_since is not None for exchange in gateway.gateway._inference.live]
+
+
+async def test_it_leaves_nothing_to_be_sought_by_the_collector() -> None:
+    """What knows each other in a ring costs each later request a part of a collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with raw_server(whole) as server, served(server.port) as gateway:
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+            for _ in range(3):
+                writer.write(request(PLAIN))
+                await told(reader)
+            await eventually(lambda: not gateway.gateway.live)
+            alive = [type(each).__name__ for each in gc.get_objects() if isinstance(each, Shortcut | Exchange | Reply)]
+            writer.close()
+    finally:
+        gc.enable()
+    assert alive == []
