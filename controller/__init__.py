@@ -15,6 +15,7 @@ The folder says what code may do. Imports point down this list, and `make check`
     daemon | up | demo                composition: builds, wires, starts, stops in order
     gateway | api | tasks             bytes for clients | answers for operators | one pass each over the world
     supervision                       the only loop: deadlines, wake-ups, heartbeat, backoff, failure limit
+    news                              which tasks a change concerns
     store | providers | upstreams     the only SQL | the only way to rent and stop | the model server on a machine
     transport | http1                 the only httpx | a small HTTP/1.1 client and server for the hot path
     settings | log | notify, children the config file | log lines | the messages to systemd, our commands as children

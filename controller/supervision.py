@@ -1,9 +1,9 @@
 """How do background tasks run, fail and show that they live?
 
 One loop for all: a pass reads everything anew, then the task sleeps until its deadline or a wake-up. A task may say
-what it looks at; news that changed none of it lets it sleep on. A pass that raises is logged and tried again later; too
-many in a row end the daemon, and the unit starts it clean. Every pass is reported, so that a silent task turns
-readiness and starves the watchdog (B18). Nobody else loops, sleeps, backs off or catches everything.
+what it looks at (`news`), and sleeps on through what changed none of it. A pass that raises is logged and tried again
+later; too many in a row end the daemon, and the unit starts it clean. Every pass is reported, so that a silent task
+turns readiness and starves the watchdog (B18). Nobody else loops, sleeps, backs off or catches everything.
 """
 
 import asyncio
@@ -11,13 +11,14 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import anyio
 import anyio.lowlevel
 import structlog
 
 from controller.clock import Clock
+from controller.news import Change, Looks
 
 SILENT_PERIODS: Final = 3
 AT_REST: Final = timedelta(minutes=5)
@@ -115,89 +116,22 @@ def never() -> bool:
     return False
 
 
-class Restful(Protocol):
-    """A moment of what is on record."""
-
-    @property
-    def at_rest(self) -> bool:
-        """Is there nothing in it that could bill? A change of this is news to every task."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Which parts of what is on record, and of what was seen, were replaced between two moments."""
-
-    book: frozenset[str]
-    view: frozenset[str]
-    at_rest: bool
-    rest_changed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looks:
-    """All that a task's pass decides on, of what is on record and of what was seen, by the names of the parts. Each
-    part is a value that is replaced and never changed, so that it is the same if and only if nothing in it changed.
-
-    Too little here is a lost wake-up, mended by the next period; every whole-daemon scenario holds it against what
-    passes really read (`tests/support/reading.py`). What is rung for by itself (wishes, stream leases) is not told.
-    """
-
-    book: frozenset[str] = frozenset()
-    view: frozenset[str] = frozenset()
-    view_held: frozenset[str] = frozenset()
-    """Of the view, what decides nothing while nothing on record could bill."""
-
-    @classmethod
-    def of(cls, *, book: Iterable[str] = (), view: Iterable[str] = (), view_held: Iterable[str] = ()) -> "Looks":
-        return cls(book=frozenset(book), view=frozenset(view), view_held=frozenset(view_held))
-
-    def concern(self, change: Change) -> bool:
-        """Is anything of it another than it was?"""
-        if change.rest_changed or not self.book.isdisjoint(change.book) or not self.view.isdisjoint(change.view):
-            return True
-        return not change.at_rest and not self.view_held.isdisjoint(change.view)
-
-
-class Changes:
-    """What was replaced since it was last asked? For all tasks together: each looks at some of the same parts."""
-
-    def __init__(self, looks: Iterable[Looks]) -> None:
-        looks = tuple(looks)
-        self._book = sorted({name for look in looks for name in look.book})
-        self._view = sorted({name for look in looks for name in look.view | look.view_held})
-        self._told: Moment | None = None
-
-    def since(self, book: Restful, view: object) -> Change:
-        """All of it, the first time."""
-        former, self._told = self._told, (book, view)
-        if former is None:
-            return Change(
-                book=frozenset(self._book), view=frozenset(self._view), at_rest=book.at_rest, rest_changed=True
-            )
-        return Change(
-            book=_replaced(self._book, former[0], book),
-            view=_replaced(self._view, former[1], view),
-            at_rest=book.at_rest,
-            rest_changed=book.at_rest is not former[0].at_rest,
-        )
-
-
-Moment = tuple[Restful, object]
-"""What is on record, and what was seen."""
-NOTHING: Final[frozenset[str]] = frozenset()
-
-
-def _replaced(names: Iterable[str], former: object, latter: object) -> frozenset[str]:
-    if former is latter:
-        return NOTHING
-    return frozenset(name for name in names if getattr(former, name) is not getattr(latter, name))
+def always() -> bool:
+    return True
 
 
 class Informed(Task, Protocol):
     """A task that says what it looks at."""
 
     looks_at: Looks
+
+
+@runtime_checkable
+class Settling(Informed, Protocol):
+    """A task that also says whether its latest pass left anything open: a part of `Looks.book_open` or `view_open` was
+    read, or may decide now."""
+
+    left_open: bool
 
 
 class GaveUp(Exception):
@@ -245,13 +179,17 @@ class Runner:
     """Is there nothing on record that could bill?"""
     idle: Callable[[], bool] = never
     """Whatever is committed or seen, is there nothing in it for this task until it is rung for by itself?"""
+    left_open: Callable[[], bool] = always
+    """Did its latest pass leave something open, which may hang on all that it looks at?"""
+    settled: bool = False
+    """Its latest pass came to its end and left nothing open; not so while the next one goes on."""
 
     def news(self, change: Change) -> None:
         """Something was committed or seen. Wakes the task if it looks at any of that; one in the midst of a pass makes
         another after it, for it may have read the part before it was replaced."""
         if self.wake.rung or self.idle():
             return
-        if self.looks is None or self.looks.concern(change):
+        if self.looks is None or self.looks.concern(change, settled=self.settled):
             self.wake.ring()
 
 
@@ -301,7 +239,7 @@ async def keep_running(runner: Runner, *, clock: Clock, failures_max: int) -> No
 
 async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timedelta:
     pulse = runner.pulse
-    pulse.counted_from = clock.now()
+    pulse.counted_from, runner.settled = clock.now(), False
     try:
         until = await runner.task.run_pass()
     except Exception as problem:
@@ -312,6 +250,7 @@ async def _one_pass(runner: Runner, *, clock: Clock, failures_max: int) -> timed
             raise
         # A library raised it by itself; nobody cancelled us, and the loop must not die of it (B18).
         return _failed(runner, problem, clock=clock, failures_max=failures_max)
+    runner.settled = not runner.left_open()
     pulse.failures, pulse.problem = 0, None
     pulse.passes += 1
     pulse.last_pass_at = clock.now()

@@ -1,14 +1,18 @@
 """Does a task sleep on while nothing concerns it, and never through what does?"""
 
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 import anyio
 import pytest
 
-from controller.supervision import Change, Changes, Looks, Pulse, Runner, keep_running
+from controller.core.identity import DeploymentId
+from controller.core.lease import Lease
+from controller.news import Change, Changes, Looks
+from controller.supervision import Pulse, Runner, keep_running
 from tests.support.loop_clock import BEGIN, LoopClock
-from tests.support.passing import Passes, S, at, runner_of
+from tests.support.passing import Passes, S, at, fail, runner_of
 from tests.support.virtual_time import run_virtual
 
 
@@ -150,3 +154,91 @@ def test_what_a_task_looks_at_is_news_and_a_rest_that_begins_or_ends(
     assert LOOKS.concern(changes.since(*former))
     assert not LOOKS.concern(changes.since(*former))
     assert LOOKS.concern(changes.since(*latter)) is differs
+
+
+@pytest.mark.parametrize(
+    ("changed", "settled", "differs"),
+    [("open", True, False), ("open", False, True), ("seen", True, False), ("seen", False, True), ("part", True, True)],
+)
+def test_what_decides_while_something_is_open_is_news_only_then(changed: str, settled: bool, differs: bool) -> None:
+    looks = Looks.of(book=("part",), book_open=("open",), view_open=("seen",))
+    news = change(changed, view=(changed,))
+    assert looks.concern(news, settled=settled) is differs
+
+
+def woken_by_news(left_open: bool, *, in_the_midst: bool = False) -> bool:
+    """Is a task woken by what decides only while something is open?"""
+
+    async def overtaken() -> datetime | None:
+        await anyio.sleep(1)
+        if in_the_midst:
+            runner.news(change("open"))
+        return None
+
+    task = Passes(overtaken)
+    runner = runner_of(task)
+    runner.looks, runner.left_open = Looks.of(book_open=("open",)), lambda: left_open
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            await anyio.sleep(2)
+            if not in_the_midst:
+                runner.news(change("open"))
+            await anyio.sleep(1)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    return len(task.began_s) == 2
+
+
+@pytest.mark.parametrize("left_open", [False, True])
+def test_a_pass_that_left_nothing_open_is_slept_after(left_open: bool) -> None:
+    assert woken_by_news(left_open) is left_open
+
+
+def test_while_a_pass_goes_on_everything_may_be_open() -> None:
+    assert woken_by_news(False, in_the_midst=True)
+
+
+def test_after_a_failed_pass_everything_may_be_open() -> None:
+    """It may not have come to what is open; and what it said of the pass before is old."""
+    task = Passes(at(60.0), fail)
+    runner = runner_of(task)
+    runner.looks, runner.left_open = Looks.of(book_open=("open",)), lambda: False
+    told: list[bool] = []
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_running, runner, clock=LoopClock(), failures_max=8))
+            await anyio.sleep(1)
+            told.append(runner.settled)
+            await anyio.sleep(59.5)
+            told.append(runner.settled)
+            group.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert told == [True, False]
+
+
+def test_a_facet_is_news_only_where_more_than_it_leaves_out_has_changed() -> None:
+    former, renewed, anew = (held({"d1": one}) for one in (LEASE, replace(LEASE, expires_at=None), LEASE))
+    changes = Changes([Looks.of(book=("held_leases",))])
+    changes.since(former, None)
+    assert changes.since(anew, None).book == frozenset()
+    assert changes.since(renewed, None).book == {"held_leases"}
+
+
+LEASE = Lease(deployment=DeploymentId("d1"), holder="h", epoch=1, expires_at=BEGIN)
+
+
+class Held(Record):
+    """A moment of what is leased."""
+
+    def __init__(self, leases: dict[str, Lease]) -> None:
+        super().__init__(None, at_rest=False)
+        self.leases = leases
+
+
+def held(leases: dict[str, Lease]) -> Held:
+    return Held(leases)

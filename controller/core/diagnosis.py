@@ -64,6 +64,8 @@ WORDS: Final = {
 }
 _KNOWN: Final = {cause: re.compile(words) for cause, words in WORDS.items()}
 LINE_MOST: Final = 2000
+_SAID: Final = {cause.value: said for cause, said in SAYS.items()}
+_WORDS_OF_CONFIG: Final = frozenset(cause.value for cause in OF_CONFIG)
 
 
 def cause_in(lines: Iterable[str]) -> Cause | None:
@@ -80,9 +82,9 @@ def _cause_of(line: str) -> Cause | None:
 
 def told(reason: str, cause: str | None) -> str:
     """A reason as those who wait are told it, with its cause where one is known."""
-    known = next((found for found in Cause if found.value == cause), None)
-    return reason if known is None else f"{reason}: {SAYS[known]} ({known.value})"
+    said = _SAID.get(cause or "")
+    return reason if said is None else f"{reason}: {said} ({cause})"
 
 
 def of_config(cause: str | None) -> bool:
-    return any(found.value == cause for found in OF_CONFIG)
+    return cause in _WORDS_OF_CONFIG

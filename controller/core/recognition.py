@@ -20,14 +20,14 @@ from controller.core.lifecycle import Phase
 def recognised(listing: Listing, book: Book) -> Listing:
     known = {(key.scope, key.incarnation): key for key in book.held_keys()}
     serving = {record.key: record for record in book.live() if record.key is not None and record.phase is Phase.ACTIVE}
-    found = (_recognised(resource, serving) for resource in _rekeyed(listing.resources, known))
-    return replace(listing, resources=tuple(found))
+    found = tuple(_recognised(resource, serving) for resource in _rekeyed(listing.resources, known))
+    return listing if found == listing.resources else replace(listing, resources=found)
 
 
 def _rekeyed(resources: Iterable[SeenResource], known: dict[tuple[Scope, str], ResourceKey]) -> Iterable[SeenResource]:
     for resource in resources:
         key = known.get((resource.key.scope, resource.key.incarnation), resource.key)
-        yield replace(resource, key=key)
+        yield resource if key == resource.key else replace(resource, key=key)
 
 
 def _recognised(seen: SeenResource, serving: dict[ResourceKey, Record]) -> SeenResource:

@@ -104,11 +104,13 @@ def decide(case: Case) -> Decision:
 def _in_use(case: Case) -> bool:
     """What nobody used since gateways tried it ends with its lifetime, unless it is to be kept warm: else a model
     whose lifetime is shorter than its idle time would be replaced for ever, for nobody."""
-    record = case.record
+    return used(case.record) or isinstance(case.model.stance(case.cold_start, now=case.now), Warm)
+
+
+def used(record: Record) -> bool:
+    """Did a byte pass since gateways tried it?"""
     tried_at = max((at for at in (record.ready_at, record.proven_at) if at is not None), default=None)
-    if record.last_byte_at is not None and (tried_at is None or record.last_byte_at > tried_at):
-        return True
-    return isinstance(case.model.stance(case.cold_start, now=case.now), Warm)
+    return record.last_byte_at is not None and (tried_at is None or record.last_byte_at > tried_at)
 
 
 def _shift(case: Case, successor: Record) -> Decision:

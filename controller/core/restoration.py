@@ -6,7 +6,7 @@ without our having sent for it is taken for what the lost records held: adopted 
 while a recorded occupant may turn out to be gone, else owed a stop. Nothing is created meanwhile (RP-52).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeGuard
@@ -40,7 +40,9 @@ def newer(epoch: int | None, granted: int) -> TypeGuard[int]:
     return believable(epoch) and epoch > granted
 
 
-def strangers(listing: Listing, book: Book, *, vouched: Collection[RequestId] = ()) -> list[SeenResource]:
+def strangers(
+    resources: Iterable[SeenResource], book: Book, *, vouched: Collection[RequestId] = ()
+) -> list[SeenResource]:
     """What exists, bears our marks, and was sent for by nobody that this store remembers; the newest first.
 
     `vouched`: request ids that are known to be ours whatever marks their resource shows.
@@ -48,7 +50,7 @@ def strangers(listing: Listing, book: Book, *, vouched: Collection[RequestId] = 
     held = book.held_keys()
     found = [
         seen
-        for seen in listing.resources
+        for seen in resources
         if seen.key not in held and seen.key not in book.settled and lost(seen, book, vouched=vouched)
     ]
     return sorted(found, key=_newest_first)

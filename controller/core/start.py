@@ -190,8 +190,8 @@ def _copied(model: ModelPolicy, around: Surroundings) -> bool:
 
 def _forgotten(model: ModelPolicy, around: Surroundings) -> bool:
     """Does the listing show something that only a lost record can have made, perhaps for this model?"""
-    listing, book = around.view.listing, around.book
-    found = [] if listing is None else restoration.strangers(listing, book)
+    book = around.book
+    found = restoration.strangers(around.view.resources, book)
     return any(
         seen.alias in {None, model.alias} and restoration.betrays(seen, book, granted=around.epochs_known)
         for seen in found

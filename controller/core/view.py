@@ -21,6 +21,7 @@ from controller.core.readiness import Verdict
 from controller.core.runtime import Runtime
 from controller.core.shortage import Shortage, left_out
 from controller.core.storage import Storage
+from controller.core.timekeeping import AGREED
 from controller.core.unlisted import Unlisted
 
 
@@ -93,6 +94,22 @@ class View:
         shortage, unlisted = self.shortages.get(model), (self.unlisted or {}).get(model, ())
         return left_out(offer, among, shortage, unlisted=unlisted, bad=bad, now=now)
 
+    @property
+    def resources(self) -> tuple[SeenResource, ...]:
+        """What the latest listing showed, complete or not."""
+        return () if self.listing is None else self.listing.resources
+
+    @property
+    def complete_resources(self) -> tuple[SeenResource, ...] | None:
+        """What the latest complete listing showed; `None`: there was none yet."""
+        return None if self.completed is None else self.completed.resources
+
+    @property
+    def date_apart(self) -> timedelta | None:
+        """By how much the provider's date is not ours, by the latest complete listing; `None`: they agree, or it told
+        none."""
+        return date_apart(self.completed)
+
     def resource(self, key: ResourceKey) -> SeenResource | None:
         """How the latest listing showed it, complete or not."""
         return None if self.listing is None else self.listing.by_key.get(key)
@@ -100,3 +117,10 @@ class View:
     def carrying(self, request: RequestId) -> tuple[SeenResource, ...]:
         """What the latest listing showed under this request id, oldest first where that is known."""
         return () if self.listing is None else self.listing.by_request.get(request, ())
+
+
+def date_apart(listing: Listing | None) -> timedelta | None:
+    if listing is None or listing.provider_time is None:
+        return None
+    apart = listing.provider_time - listing.ended_at
+    return apart if abs(apart) > AGREED else None

@@ -18,6 +18,7 @@ from controller.clock import Clock, MachineClock, SystemClock
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.view import View
 from controller.ids import Randomness, SystemRandomness
+from controller.news import Changes
 from controller.settings import Settings
 from controller.store.database import Creator
 from controller.store.doubts import Doubts
@@ -25,7 +26,7 @@ from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.waits import Waits
 from controller.store.wants import Wants
-from controller.supervision import Cell, Changes, Pulse, Runner, keep_running
+from controller.supervision import Cell, Pulse, Runner, keep_running
 from controller.tasks.abandonment_watcher import AbandonmentWatcher
 from controller.tasks.evidence_writer import Blocking, EvidenceWriter
 from controller.tasks.executor import Executor

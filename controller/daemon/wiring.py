@@ -21,7 +21,7 @@ from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.waits import Waits
 from controller.store.wants import Wants
-from controller.supervision import Cell, Informed, Pulse, Runner, Wake, never
+from controller.supervision import Cell, Informed, Pulse, Runner, Settling, Wake, always, never
 from controller.tasks.abandonment_watcher import AbandonmentWatcher
 from controller.tasks.account_guard import AccountGuard
 from controller.tasks.billing_watcher import BillingWatcher
@@ -213,4 +213,5 @@ def _runner(task: Informed, now: datetime, store: Store) -> Runner:
         looks=task.looks_at,
         at_rest=lambda: store.book.at_rest,
         idle=(lambda: task.idle) if isinstance(task, Prefetcher) else never,
+        left_open=(lambda: task.left_open) if isinstance(task, Settling) else always,
     )

@@ -15,12 +15,13 @@ from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
 from controller.core.schedule import Warm
+from controller.news import Looks
 from controller.store import deployments
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.store.waits import Waits
-from controller.supervision import Looks, for_each
+from controller.supervision import for_each
 
 
 class AbandonmentWatcher:
@@ -28,7 +29,7 @@ class AbandonmentWatcher:
 
     name = "abandonment_watcher"
     period = timedelta(seconds=60)
-    looks_at = Looks.of(book=("records", "memories"))
+    looks_at = Looks.of(book=("standing", "memories"))
 
     def __init__(self, *, store: Store, waits: Waits, models: Mapping[str, ModelPolicy]) -> None:
         self._store = store

@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 from controller.core.book import AccountTrust
 from controller.core.identity import ResourceKey
 from controller.core.view import View
+from controller.news import Looks
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell, Looks
+from controller.supervision import Cell
 
 VANISHED_AT_ONCE = 2
 ALARM = "account-changed"
@@ -26,17 +27,21 @@ class AccountGuard:
 
     name = "account_guard"
     period = timedelta(seconds=60)
-    looks_at = Looks.of(book=("records", "obligations", "account", "alarms", "matching_since"), view=("completed",))
+    looks_at = Looks.of(
+        view=("completed",), book_open=("standing", "obligations", "account", "alarms", "matching_since")
+    )
 
     def __init__(self, *, store: Store, view: Cell[View]) -> None:
         self._store = store
         self._view = view
         self._before: frozenset[ResourceKey] | None = None
+        self.left_open = False
 
     async def run_pass(self) -> datetime | None:
-        listing = self._view.value.completed
+        listing, self.left_open = self._view.value.completed, False
         if listing is None or listing.began_at == self._view.value.judged:
             return None
+        self.left_open = True  # what is on record decides on a listing alone that was not judged yet
         shown = frozenset(listing.by_key) & self._store.book.held_keys()
         await self._judge(shown)
         self._before = shown

@@ -18,10 +18,11 @@ from controller.core.identity import ResourceKey
 from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy
 from controller.core.view import View
+from controller.news import Looks
 from controller.store import deployments, duties
 from controller.store.errors import Stale
 from controller.store.store import Store
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 
 DENIED = "billing-denied"
 
@@ -31,7 +32,9 @@ class BillingWatcher:
 
     name = "billing_watcher"
     period = timedelta(minutes=5)
-    looks_at = Looks.of(book=("settled", "corroborated", "obligations", "alarms", "account", "records"), view=("bill",))
+    looks_at = Looks.of(
+        book=("settled", "corroborated", "obligations", "alarms", "account", "standing"), view=("bill",)
+    )
 
     def __init__(self, *, store: Store, view: Cell[View], policy: HostingPolicy, holder: str) -> None:
         self._store = store

@@ -7,10 +7,10 @@ what may be done by it, is decided in `core.timekeeping`.
 
 from datetime import datetime, timedelta
 
+from controller.news import Looks
 from controller.store.store import Store
 from controller.store.timekeeper import BEAT, BEAT_AT_REST
 from controller.store.transaction import Tx
-from controller.supervision import Looks
 
 ALARM = "clock"
 

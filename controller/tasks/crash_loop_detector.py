@@ -17,11 +17,12 @@ from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
 from controller.core.view import View
+from controller.news import Looks
 from controller.store import deployments, holds
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 
 
 class CrashLoopDetector:
@@ -29,7 +30,7 @@ class CrashLoopDetector:
 
     name = "crash_loop_detector"
     period = timedelta(seconds=60)
-    looks_at = Looks.of(book=("records", "memories", "starts"), view_held=("listing", "probes"))
+    looks_at = Looks.of(book=("standing", "memories", "starts"), view_held=("resources", "runtimes"))
 
     def __init__(self, *, store: Store, view: Cell[View], models: Mapping[str, ModelPolicy]) -> None:
         self._store = store

@@ -15,11 +15,11 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
+from controller.news import Looks
 from controller.store.errors import StoreError
 from controller.store.evidence_file import FILES_LOOKED_AT, EvidenceFile, last_line
 from controller.store.outbox import declared_after, hash_of, lines_after
 from controller.store.store import Store
-from controller.supervision import Looks
 
 BATCH: Final = 500
 RETRY: Final = timedelta(seconds=10)

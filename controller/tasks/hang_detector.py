@@ -15,11 +15,12 @@ from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy
 from controller.core.view import View
+from controller.news import Looks
 from controller.store.doubts import Doubts
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 
 
 class HangDetector:
@@ -27,7 +28,7 @@ class HangDetector:
 
     name = "hang_detector"
     period = timedelta(seconds=60)
-    looks_at = Looks.of(book=("records",), view_held=("probes",))
+    looks_at = Looks.of(book=("standing",), view_held=("runtimes",))
 
     def __init__(
         self, *, store: Store, view: Cell[View], stream_leases: StreamLeases, doubts: Doubts, policy: HostingPolicy
@@ -38,7 +39,8 @@ class HangDetector:
         self._doubts = doubts
         self._policy = policy
         self._still: dict[DeploymentId, hang.Still | None] = {}
-        self._followed: dict[DeploymentId, datetime] = {}
+        self._followed: dict[DeploymentId, datetime | None] = {}
+        """The scrape that each standstill was carried on by last; `None`: its latest probe brought none."""
 
     async def run_pass(self) -> datetime | None:
         serving = [record for record in self._store.book.live() if record.phase is Phase.ACTIVE]
@@ -52,8 +54,9 @@ class HangDetector:
         probed = self._view.value.probes.get(record.id)
         if probed is None:
             return
-        if self._followed.get(record.id) != probed.at:
-            self._followed[record.id] = probed.at
+        scraped_at = None if probed.runtime is None else probed.runtime.at
+        if record.id not in self._followed or self._followed[record.id] != scraped_at:
+            self._followed[record.id] = scraped_at
             known = self._still.get(record.id)
             self._still[record.id] = hang.follow(known, probed.runtime, open_requests=self._open(record))
         still, asked = self._still.get(record.id), self._doubts.answer(record.id)

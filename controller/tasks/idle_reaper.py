@@ -17,12 +17,13 @@ from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.runtime import serves_somebody
 from controller.core.schedule import Warm
 from controller.core.view import View
+from controller.news import Looks
 from controller.store import deployments
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 
 
 class IdleReaper:
@@ -30,7 +31,7 @@ class IdleReaper:
 
     name = "idle_reaper"
     period = timedelta(seconds=60)
-    looks_at = Looks.of(book=("records", "memories"), view_held=("listing", "probes"))
+    looks_at = Looks.of(book=("standing", "memories"), view_held=("runtimes",), view_open=("listing",))
 
     def __init__(
         self,
@@ -47,8 +48,12 @@ class IdleReaper:
         self._policy = policy
         self._models = models
         self._not_before = store.now + policy.stream_lease
+        self._looked_after: datetime | None = None
+        """The latest of our pauses after which a look was begun."""
+        self.left_open = False
 
     async def run_pass(self) -> datetime | None:
+        self.left_open = False
         if self._stream_leases.unsaved and self._store.unwritable_since is None:
             await self._store.write(self._save)
             self._stream_leases.unsaved.clear()
@@ -99,12 +104,20 @@ class IdleReaper:
     def _not_before_at(self, now: datetime) -> datetime:
         """After a pause, as after our own restart, gateways have not spoken yet; and what was seen before it is old,
         so that a look begun since comes first, whatever came of it (B40)."""
-        resumed_at, listing = self._store.clock.resumed_at, self._view.value.listing
+        resumed_at = self._store.clock.resumed_at
         if resumed_at is None:
             return self._not_before
-        if listing is None or listing.began_at < resumed_at:
+        if not self._looked_since(resumed_at):
             return now + self._policy.stream_lease
         return max(self._not_before, resumed_at + self._policy.stream_lease)
+
+    def _looked_since(self, resumed_at: datetime) -> bool:
+        if self._looked_after != resumed_at:
+            listing, self.left_open = self._view.value.listing, True
+            if listing is None or listing.began_at < resumed_at:
+                return False
+            self._looked_after = resumed_at
+        return True
 
     async def _stop(self, record: Record) -> None:
         def stop(tx: Tx) -> None:

@@ -14,10 +14,10 @@ from controller.core.identity import DeploymentId
 from controller.core.lease import Ask, Lease, renew
 from controller.core.lifecycle import SERVING
 from controller.core.policy import HostingPolicy, LeaseExpiry
+from controller.news import Looks
 from controller.store import deployments, restoring
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Looks
 
 NOTHING_WRITTEN: Final = timedelta(minutes=10)
 """What is held is renewed far oftener; with nothing alive, a daemon whose store is another's can do nothing wrong."""
@@ -27,7 +27,7 @@ class LeaseKeeper:
     """One pass over the leases of everything open."""
 
     name = "lease_keeper"
-    looks_at = Looks.of(book=("leases",))
+    looks_at = Looks.of(book=("held_leases",))
 
     def __init__(self, *, store: Store, policy: HostingPolicy, holder: str) -> None:
         self._store = store

@@ -15,11 +15,12 @@ from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.spend import next_midnight, utc_day
+from controller.news import Looks
 from controller.store import deployments, ledger
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Looks, for_each
+from controller.supervision import for_each
 
 
 class LedgerKeeper:
@@ -27,7 +28,7 @@ class LedgerKeeper:
 
     name = "ledger_keeper"
     period = timedelta(minutes=10)
-    looks_at = Looks.of(book=("records", "obligations", "reservations"))
+    looks_at = Looks.of(book=("standing", "obligations", "reservations"))
 
     def __init__(self, *, store: Store, policy: HostingPolicy, models: Mapping[str, ModelPolicy]) -> None:
         self._store = store

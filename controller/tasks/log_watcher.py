@@ -19,12 +19,13 @@ from controller.core.machine_log import Logged
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.topology import Topology, joined
 from controller.core.view import View
+from controller.news import Looks
 from controller.store import deployments
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.lines import of_record
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 
 QUESTION: Final = "OU-7"
 
@@ -34,7 +35,7 @@ class LogWatcher:
 
     name = "log_watcher"
     period = timedelta(seconds=60)
-    looks_at = Looks.of(book=("records", "starts"), view_held=("logs",))
+    looks_at = Looks.of(book=("standing", "starts"), view_held=("logs",))
 
     def __init__(
         self, *, store: Store, view: Cell[View], policy: HostingPolicy, models: Mapping[str, ModelPolicy]

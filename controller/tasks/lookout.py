@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 
 from controller.core.deployment import SeenResource
 from controller.core.policy import HostingPolicy
-from controller.core.timekeeping import AGREED
 from controller.core.unlisted import ALARM as UNLISTED
 from controller.core.unlisted import in_words
 from controller.core.view import View
+from controller.news import Looks
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell, Looks
+from controller.supervision import Cell
 
 BLIND = "listing-failing"
 CLOCK = "clock-disagrees"
@@ -28,14 +28,20 @@ class Lookout:
 
     name = "lookout"
     period = timedelta(seconds=60)
-    looks_at = Looks.of(book=("alarms",), view=("listing", "completed", "failing_since", "unlisted"))
+    looks_at = Looks.of(
+        book=("alarms",),
+        view=("failing_since", "complete_resources", "date_apart", "unlisted"),
+        view_open=("listing", "completed"),
+    )
 
     def __init__(self, *, store: Store, view: Cell[View], policy: HostingPolicy) -> None:
         self._store = store
         self._view = view
         self._policy = policy
+        self.left_open = False
 
     async def run_pass(self) -> datetime | None:
+        self.left_open = self._stands(BLIND) or self._stands(CLOCK) or self._view.value.failing_since is not None
         until = await self._tell_blindness()
         await self._tell_clock()
         await self._tell_hidden_tags()
@@ -45,7 +51,7 @@ class Lookout:
     async def _tell_blindness(self) -> datetime | None:
         view = self._view.value
         if view.failing_since is None:
-            if view.completed is not None and self._stands(BLIND):
+            if self._stands(BLIND) and view.completed is not None:
                 await self._store.write(lambda tx: tx.clear_alarm(BLIND, subject=self._subject))
             return None
         told_at = view.failing_since + self._policy.stop_alarm_after
@@ -64,23 +70,21 @@ class Lookout:
         return None
 
     async def _tell_clock(self) -> None:
-        listing = self._view.value.completed
-        if listing is None or listing.provider_time is None:
-            return
-        apart = listing.provider_time - listing.ended_at
-        if abs(apart) <= AGREED:
-            if self._stands(CLOCK):
+        apart, stands = self._view.value.date_apart, self._stands(CLOCK)
+        if apart is None:
+            listing = self._view.value.completed if stands else None
+            if listing is not None and listing.provider_time is not None:
                 await self._store.write(lambda tx: tx.clear_alarm(CLOCK, subject=self._subject))
-        elif not self._stands(CLOCK):
+        elif not stands:
             detail = f"the provider's date is {apart.total_seconds():+.0f} s from ours: set this machine's clock"
             await self._store.write(lambda tx: tx.raise_alarm(CLOCK, subject=self._subject, detail=detail))
 
     async def _tell_hidden_tags(self) -> None:
         """By what is named as gpuwarden alone names machines, request id and all."""
-        listing = self._view.value.completed
-        if listing is None:
+        resources = self._view.value.complete_resources
+        if resources is None:
             return
-        named = [seen for seen in listing.resources if _named_like_ours(seen)]
+        named = [seen for seen in resources if _named_like_ours(seen)]
         hidden = bool(named) and all(seen.tags.owner is None for seen in named)
         if hidden is self._stands(HIDDEN):
             return

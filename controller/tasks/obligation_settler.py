@@ -16,11 +16,12 @@ from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, Sight
 from controller.core.policy import HostingPolicy, StopEvidence
 from controller.core.view import View
+from controller.news import Looks
 from controller.store import deployments
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 from controller.tasks.executor import Executor
 
 
@@ -30,7 +31,10 @@ class ObligationSettler:
     name = "obligation_settler"
     period = timedelta(seconds=60)
     looks_at = Looks.of(
-        book=("records", "obligations", "alarms", "account"), view_held=("judged", "absences", "sighted", "reads")
+        book=("standing", "obligations"),
+        view_held=("absences", "reads"),
+        book_open=("alarms", "account"),
+        view_open=("judged", "sighted"),
     )
 
     def __init__(
@@ -49,15 +53,20 @@ class ObligationSettler:
         self._policy = policy
         self._began_at = store.now
         self._first_stops: dict[ObligationId, datetime] = {}
+        self.left_open = False
         self._gateways_told_at = store.now + policy.stream_lease
         """Until then gateways may not have told this process yet what they have open."""
 
     async def run_pass(self) -> datetime | None:
+        self.left_open = False
         duties = [duty for duty in self._store.book.obligations.values() if duty.open]
         self._first_stops = {duty.id: at for duty in duties if (at := self._first_stop(duty)) is not None}
         return await for_each(duties, self._consider)
 
     async def _consider(self, duty: Obligation) -> datetime | None:
+        if not self._in_question(duty):
+            return None
+        self.left_open = True
         try:
             return await self._pursue(duty)
         except (Stale, Refusal):
@@ -66,6 +75,15 @@ class ObligationSettler:
     def _first_stop(self, duty: Obligation) -> datetime | None:
         """When its stop was first sent, as far as this process knows."""
         return self._first_stops.get(duty.id, duty.stop_submitted_at)
+
+    def _in_question(self, duty: Obligation) -> bool:
+        """Is its stop wanted, or was what it is for looked for and not found, or found to be over?"""
+        view = self._view.value
+        if duty.due:
+            return True
+        if duty.key is not None:
+            return duty.key in view.absences.keys or duty.key in view.reads
+        return duty.request in view.absences.requests
 
     def sight(self, duty: Obligation) -> Sight:
         """What the view knows about one obligation's resource."""

@@ -27,9 +27,10 @@ from controller.core.readiness import Verdict
 from controller.core.recognition import recognised
 from controller.core.shortage import Shortage
 from controller.core.view import View
+from controller.news import Looks
 from controller.providers.reading import Reading
 from controller.store.store import Store
-from controller.supervision import Cell, Looks
+from controller.supervision import Cell
 from controller.upstreams.probe import Probe, ProbeTarget
 from controller.upstreams.proof import probed, proof_holds
 
@@ -48,6 +49,9 @@ STOCK_FRESH: Final = timedelta(seconds=30)
 """While somebody waits: half of what a hint is believed for."""
 PLACES_FRESH: Final = timedelta(minutes=5)
 """Asked again once before the shortest hold after failed starts is over, should the first answer not come."""
+
+
+Look = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Prober(Protocol):
@@ -71,7 +75,7 @@ class Observer:
 
     name = "observer"
     looks_at = Looks.of(
-        book=("owner", "records", "creates", "obligations", "memories", "starts", "settled", "sightings")
+        book=("owner", "standing", "creates", "obligations", "memories", "starts", "settled", "sightings")
     )
 
     def __init__(
@@ -99,26 +103,34 @@ class Observer:
 
     async def run_pass(self) -> datetime | None:
         """Do every look that is due, side by side; return when the next one is."""
-        now, book = self._clock.now(), self._store.book
-        looks: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        if now >= self._listing_due(book):
-            looks.append(partial(self._list, book))
-        if now >= self._prices_due():
-            looks.append(self._read_prices)
-        if (bill_at := self._bill_due(book)) is not None and now >= bill_at:
-            looks.append(self._read_bill)
-        if (storage_at := self._storage_due()) is not None and now >= storage_at:
-            looks.append(self._read_storage)
-        looks += [partial(self._read_stock, model) for model, at in self._stock_due(book).items() if now >= at]
-        looks += [partial(self._probe, record, seen) for record, seen in self._to_probe(book, now)]
-        looks += [partial(self._read_log, record, seen) for record, seen, at in self._logs_due(book) if now >= at]
-        if len(looks) == 1:
-            await looks[0]()
+        now, looks = self._clock.now(), self._looks(self._store.book)
+        due = [look for at, look in looks if now >= at]
+        if not due:
+            return min(at for at, _ in looks)
+        if len(due) == 1:
+            await due[0]()
         else:
             async with anyio.create_task_group() as group:
-                for look in looks:
+                for look in due:
                     group.start_soon(look)
-        return self._next_look(self._store.book)
+        return min(at for at, _ in self._looks(self._store.book))
+
+    def _looks(self, book: Book) -> list[tuple[datetime, Look]]:
+        """Every look that may be of use, and when it is due."""
+        looks: list[tuple[datetime, Look]] = [
+            (self._listing_due(book), partial(self._list, book)),
+            (self._prices_due(), self._read_prices),
+        ]
+        if (bill_at := self._bill_due(book)) is not None:
+            looks.append((bill_at, self._read_bill))
+        if (storage_at := self._storage_due()) is not None:
+            looks.append((storage_at, self._read_storage))
+        looks += [(at, partial(self._read_stock, model)) for model, at in self._stock_due(book).items()]
+        looks += [
+            (self._probe_due(record), partial(self._probe, record, seen)) for record, seen in self._reachable(book)
+        ]
+        looks += [(at, partial(self._read_log, record, seen)) for record, seen, at in self._logs_due(book)]
+        return looks
 
     # Listings
 
@@ -221,9 +233,6 @@ class Observer:
         self._publish(reads={**kept, key: answer}, sighted=sighted)
 
     # Probes
-
-    def _to_probe(self, book: Book, now: datetime) -> list[tuple[Record, SeenResource]]:
-        return [(record, seen) for record, seen in self._reachable(book) if now >= self._probe_due(record)]
 
     def _reachable(self, book: Book) -> list[tuple[Record, SeenResource]]:
         """What can be probed: it has an endpoint, and its model is configured."""
@@ -367,17 +376,10 @@ class Observer:
             shortage = Shortage(offers=stock.none_left, at=stock.observed_at)
             self._publish(shortages={**self._view.value.shortages, model: shortage})
 
-    def _next_look(self, book: Book) -> datetime:
-        due = [self._listing_due(book), self._prices_due(), *self._stock_due(book).values()]
-        if (bill_at := self._bill_due(book)) is not None:
-            due.append(bill_at)
-        if (storage_at := self._storage_due()) is not None:
-            due.append(storage_at)
-        due += [at for _, _, at in self._logs_due(book)]
-        return min(due + [self._probe_due(record) for record, _ in self._reachable(book)])
-
-    def _publish(self, **changed: Any) -> None:
-        self._view.publish(replace(self._view.value, **changed))
+    def _publish(self, **seen: Any) -> None:
+        """What is as it was stays the very same value, so that nobody is woken for it."""
+        view = self._view.value
+        self._view.publish(replace(view, **{name: new for name, new in seen.items() if new != getattr(view, name)}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ alarmed, and claimed only by command or when it outlived every lifetime. Foreign
 and left alone.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -21,13 +21,23 @@ from controller.core.lifecycle import LIVE
 from controller.core.orphans import Sighting, Whose
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.view import View
+from controller.news import Looks
 from controller.store import claims, duties, history
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 
 WRITTEN_AT_ONCE: Final = 100
+OTHERS: Final = frozenset({Whose.FOREIGN, Whose.ELSE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gone:
+    """What is remembered, and was not in the latest look."""
+
+    keys: Sequence[ResourceKey]
+    installations: Sequence[str]
 
 
 class OrphanSweeper:
@@ -36,8 +46,9 @@ class OrphanSweeper:
     name = "orphan_sweeper"
     period = timedelta(seconds=60)
     looks_at = Looks.of(
-        book=("owner", "records", "creates", "obligations", "sightings", "settled", "alarms", "matching_since"),
-        view=("listing",),
+        book=("owner", "standing", "creates", "obligations", "sightings", "settled", "alarms", "matching_since"),
+        view=("resources",),
+        view_open=("listing",),
     )
 
     def __init__(
@@ -55,24 +66,30 @@ class OrphanSweeper:
         self._models = models
         self._holder = holder
         self._swept: datetime | None = None
+        self.left_open = False
 
     async def run_pass(self) -> datetime | None:
-        listing = self._view.value.listing
+        held, resources = self._store.book.held_keys(), self._view.value.resources
+        strays = [
+            seen for seen in resources if seen.key not in held and not orphans.ended(seen) and not self._expected(seen)
+        ]
+        there = {seen.key for seen in resources} - held
+        self.left_open = self._gone(there) is not None or not all(self._left_alone(seen) for seen in strays)
+        listing = self._view.value.listing if self.left_open else None
         if listing is None:
             return None
         anew = self._swept != listing.began_at
         self._swept = listing.began_at
-        held = self._store.book.held_keys()
-        strays = [
-            seen
-            for seen in listing.resources
-            if seen.key not in held and not orphans.ended(seen) and not self._expected(seen)
-        ]
         await self._remember(strays, anew=anew)
         until = await for_each(strays, partial(self._consider, listing.began_at))
-        if listing.complete and anew:
-            await self._forget({seen.key for seen in listing.resources} - held)
+        if listing.complete and anew and (gone := self._gone(there)) is not None:
+            await self._forget(gone)
         return until
+
+    def _left_alone(self, seen: SeenResource) -> bool:
+        """Is it known to be nobody's of ours? Then no further listing that shows it as it is says anything new."""
+        known = self._store.book.sightings.get(seen.key)
+        return known is not None and known.whose in OTHERS and known.whose is self._whose(seen)
 
     def _expected(self, seen: SeenResource) -> bool:
         """May it be what a create of ours, in flight or lost, made? Then the reconciler matches it."""
@@ -208,21 +225,25 @@ class OrphanSweeper:
         )
         await self._store.write(lambda tx: claims.claim(tx, claim))
 
-    async def _forget(self, seen: set[ResourceKey]) -> None:
-        """What a complete listing lacks is not there any more."""
-        gone = [key for key in self._store.book.sightings if key not in seen]
-        left = {found.installation for key, found in self._store.book.sightings.items() if key in seen}
+    def _gone(self, there: Set[ResourceKey]) -> _Gone | None:
+        """What is remembered and not there any more, if a complete listing says so."""
+        sightings = self._store.book.sightings
+        keys = [key for key in sightings if key not in there]
+        left = {found.installation for key, found in sightings.items() if key in there}
         standing = [subject for name, subject in self._store.book.alarms if name == "copied-installation"]
-        over = [subject for subject in standing if subject not in left]
+        installations = [subject for subject in standing if subject not in left]
+        return _Gone(keys=keys, installations=installations) if keys or installations else None
+
+    async def _forget(self, gone: _Gone) -> None:
+        """What a complete listing lacks is not there any more."""
 
         def forget(tx: Tx) -> None:
-            for key in gone:
+            for key in gone.keys:
                 tx.drop_sighting(key)
-            for subject in over:
+            for subject in gone.installations:
                 tx.clear_alarm("copied-installation", subject=subject)
 
-        if gone or over:
-            await self._store.write(forget)
+        await self._store.write(forget)
 
 
 def _sight_all(sightings: Sequence[Sighting], tx: Tx) -> None:

@@ -22,12 +22,13 @@ from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
+from controller.news import Looks
 from controller.store import declaring, ledger
 from controller.store.errors import Stale
 from controller.store.names import deployment_id
 from controller.store.store import Store
 from controller.store.wants import LASTS, Wants
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 from controller.tasks.executor import Executor
 
 log = structlog.get_logger(__name__)

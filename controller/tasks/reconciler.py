@@ -6,7 +6,6 @@ obligations, idleness, crash loops and orphans have tasks of their own.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,6 +27,7 @@ from controller.core.readiness import Assessment, assess, cold_start
 from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
+from controller.news import Looks
 from controller.store import declaring, deployments, duties, ledger, replacing
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.names import deployment_id
@@ -35,7 +35,7 @@ from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
 from controller.store.wants import Wants, obey_schedule
-from controller.supervision import Cell, Looks, for_each
+from controller.supervision import Cell, for_each
 from controller.tasks.executor import Executor
 
 UNRESOLVED_ALARM = timedelta(seconds=300)
@@ -71,29 +71,16 @@ class Reconciler:
     name = "reconciler"
     period = timedelta(seconds=60)
     looks_at = Looks.of(
-        book=(
-            "owner",
-            "records",
-            "creates",
-            "obligations",
-            "memories",
-            "starts",
-            "reservations",
-            "settled",
-            "alarms",
-            "account",
-            "matching_since",
-        ),
-        view=(
+        book=("owner", "standing", "creates", "obligations", "memories", "reservations"),
+        view=("resources", "answers", "logs", "usd_per_hour", "costs"),
+        book_open=("starts", "settled", "alarms", "account", "matching_since"),
+        view_open=(
             "listing",
             "completed",
             "judged",
             "absences",
             "reads",
             "probes",
-            "logs",
-            "usd_per_hour",
-            "costs",
             "shortages",
             "unlisted",
             "interval",
@@ -120,13 +107,14 @@ class Reconciler:
         self._rings: list[Callable[[], None]] = []
         self._unseen: dict[DeploymentId | None, Obligation] = {}
         """Of each deployment, the duty whose resource was not seen yet, as of this pass."""
+        self.left_open = False
 
     def on_refusal(self, ring: Callable[[], None]) -> None:
         """Call `ring` when what those who wait are told has changed; it must not wait or fail."""
         self._rings.append(ring)
 
     async def run_pass(self) -> datetime | None:
-        told = dict(self.refusals)
+        told, self.left_open = dict(self.refusals), False
         until = await self._pass()
         known = {*self._charter.models, *(record.id for record in self._store.book.live())}
         for subject in self.refusals.keys() - known:  # in place: those who tell hold this very mapping
@@ -151,6 +139,7 @@ class Reconciler:
         try:
             return await self._settle_one(record)
         except (Stale, Refusal) as dropped:
+            self.left_open = True
             log.info("decision_dropped", deployment=record.id, why=str(dropped))
             return None
 
@@ -160,14 +149,18 @@ class Reconciler:
         if record.phase is Phase.DECLARED:
             return None
         if record.key is None:
+            self.left_open = True
             return await self._resolve(record)
         seen = self._view.value.resource(record.key)
+        self.left_open |= seen is None
         if seen is None and (moved := moved_to(record, self._view.value, self._store.book)) is not None:
             await self._store.write(lambda tx: deployments.follow_move(tx, record, moved))
             return None
         said = self._view.value.costs.get(record.key, ())
-        with suppress(StoreUnwritable):  # what time or a fault obliges is found all the same
+        try:
             record = await self._take_in(record, seen, said)
+        except StoreUnwritable:
+            self.left_open = True  # what time or a fault obliges is found all the same
         found = judged(record, seen, self._charter.models.get(record.model), self._store.book)
         look = reconcile.Look(seen=found, assessment=self._assessment(record), costs=said)
         decision = reconcile.decide(record, look, self._bounds(record), now=self._store.now)
@@ -248,6 +241,7 @@ class Reconciler:
             case reconcile.Nothing():
                 return decision.until
             case reconcile.Ready():
+                self.left_open = True  # those read what else the probe said
                 took, detail = self._cold_start(record), self._runs(record)
                 await self._store.write(lambda tx: deployments.record_ready(tx, record, took=took, detail=detail))
             case reconcile.Unready():
@@ -310,6 +304,7 @@ class Reconciler:
 
     async def _start(self, model: ModelPolicy, slot: int, *, instead: Record | None = None) -> datetime | None:
         """Start it in an empty slot, or `instead` of what serves there and goes on serving."""
+        self.left_open = True
         told = model.alias if instead is None else instead.id
         replaces = None if instead is None else instead.id
         verdict = start.decide(start.situation(model, slot, self._surroundings(), replaces=replaces))
@@ -345,6 +340,7 @@ class Reconciler:
     async def _replace(self, model: ModelPolicy, record: Record) -> datetime | None:
         live, now = self._store.book.live(model.alias), self._store.now  # anew: what was begun in this pass counts
         successor = replacement.successor_of(record, live)
+        self.left_open |= successor is not None
         case = replacement.Case(
             record=record,
             successor=successor,
@@ -362,6 +358,7 @@ class Reconciler:
         try:
             return await self._shift(model, record, successor, decision)
         except (Stale, Refusal) as dropped:
+            self.left_open = True
             log.info("decision_dropped", deployment=record.id, why=str(dropped))
             return None
 

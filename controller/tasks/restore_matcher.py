@@ -20,12 +20,13 @@ from controller.core.identity import DeploymentId, RequestId
 from controller.core.inventory import Listing
 from controller.core.restoration import Adopt, Owe, Wait
 from controller.core.view import View
+from controller.news import Looks
 from controller.store import duties, history, restoring
 from controller.store.adopting import Adopter, Place, adopt
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
-from controller.supervision import Cell, Looks
+from controller.supervision import Cell
 
 NOTICED_BY_RESOURCE = "a resource carries what this store never gave"
 NOTICED_BY_GATEWAY = "a gateway holds what this store never gave"
@@ -46,8 +47,9 @@ class RestoreMatcher:
     name = "restore_matcher"
     period = timedelta(seconds=60)
     looks_at = Looks.of(
-        book=("owner", "records", "creates", "obligations", "settled", "epoch_latest", "matching_since"),
-        view=("listing",),
+        book=("owner", "standing", "creates", "obligations", "settled", "epoch_latest", "matching_since"),
+        view=("resources",),
+        view_open=("listing",),
     )
 
     def __init__(
@@ -68,15 +70,17 @@ class RestoreMatcher:
         """For which deployment each create was, as the evidence file tells."""
         self._began_at = clock.now()
         self._clock = clock
+        self.left_open = False
 
     async def run_pass(self) -> datetime | None:
-        listing = self._view.value.listing
-        if self._store.book.matching_since is None and (why := await self._betrayed(listing)) is not None:
+        self.left_open = self._store.book.matching_since is not None
+        if self._store.book.matching_since is None and (why := await self._betrayed()) is not None:
             older = restoring.Older(why=why)
             policy, holder = self._adopter.policy, self._adopter.holder
             await self._store.write(lambda tx: restoring.notice(tx, older, policy=policy, holder=holder))
+            self.left_open = True
             self._store.epochs_known = self._store.book.epoch_latest
-        if self._store.book.matching_since is not None and listing is not None:
+        if self._store.book.matching_since is not None and (listing := self._view.value.listing) is not None:
             await self._match(listing)
         return None if self._gateways_told() else self._told_at
 
@@ -93,20 +97,21 @@ class RestoreMatcher:
     def _gateways_told(self) -> bool:
         return self._clock.now() >= self._told_at
 
-    async def _betrayed(self, listing: Listing | None) -> str | None:
+    async def _betrayed(self) -> str | None:
         book, granted = self._store.book, self._store.epochs_known
         strange = self._stream_leases.strange(now=self._store.now)
         if any(restoration.newer(lease.epoch, granted) for lease in strange):
             return NOTICED_BY_GATEWAY
-        found = [] if listing is None else restoration.strangers(listing, book)
+        found = restoration.strangers(self._view.value.resources, book)
         telling = [seen for seen in found if restoration.betrays(seen, book, granted=granted)]
+        self.left_open = bool(telling)
         if telling and await self._store.read(partial(history.unrecorded, found=telling)):
             return NOTICED_BY_RESOURCE
         return None
 
     async def _match(self, listing: Listing) -> None:
         told = Told(listing=listing, streaming=await self._streaming())
-        found = restoration.strangers(listing, self._store.book, vouched=self._vouched(told))
+        found = restoration.strangers(listing.resources, self._store.book, vouched=self._vouched(told))
         lost = await self._store.read(partial(history.unrecorded, found=found)) if found else []
         decisions = [self._decide(seen, told) for seen in lost]
         if any(not isinstance(decision, Wait) for decision in decisions) or (not lost and self._over(told)):

@@ -66,7 +66,7 @@ def test_only_a_believable_epoch_above_all_granted_is_newer(epoch: int | None, t
 
 
 def test_what_bears_our_marks_and_nobody_sent_for_is_a_stranger() -> None:
-    assert strangers(listing(SEEN), BOOK) == [SEEN]
+    assert strangers(listing(SEEN).resources, BOOK) == [SEEN]
 
 
 @pytest.mark.parametrize(
@@ -81,19 +81,19 @@ def test_what_bears_our_marks_and_nobody_sent_for_is_a_stranger() -> None:
     ],
 )
 def test_what_is_over_or_not_surely_ours_is_none(seen: Any) -> None:
-    assert strangers(listing(seen), BOOK) == []
+    assert strangers(listing(seen).resources, BOOK) == []
 
 
 def test_what_is_held_was_settled_or_was_sent_for_is_none() -> None:
     held = replace(BOOK, records={spec().id: serving()})
     ended = replace(BOOK, settled={key(): T0})
     known = replace(BOOK, creates={REQUEST: create(submitting_at=T0)})
-    assert [strangers(listing(SEEN), book) for book in (held, ended, known)] == [[], [], []]
+    assert [strangers(listing(SEEN).resources, book) for book in (held, ended, known)] == [[], [], []]
 
 
 def test_what_was_planned_and_never_sent_and_is_there_proves_the_store_old_whatever_its_epoch() -> None:
     planned = replace(BOOK, creates={REQUEST: create()})
-    assert strangers(listing(SEEN), planned) == [SEEN]
+    assert strangers(listing(SEEN).resources, planned) == [SEEN]
     assert betrays(SEEN, planned, granted=99)
     assert not betrays(SEEN, BOOK, granted=1)
     assert betrays(SEEN, BOOK, granted=0)
@@ -101,20 +101,20 @@ def test_what_was_planned_and_never_sent_and_is_there_proves_the_store_old_whate
 
 def test_a_request_that_is_vouched_for_needs_no_marks_but_may_bear_no_others() -> None:
     bare, theirs = resource(tags=Tags(request=REQUEST)), resource(tags=replace(OURS, owner="other"))
-    assert strangers(listing(bare, theirs), BOOK, vouched={REQUEST}) == [bare]
-    assert strangers(listing(bare), BOOK, vouched={RequestId("r2")}) == []
+    assert strangers(listing(bare, theirs).resources, BOOK, vouched={REQUEST}) == [bare]
+    assert strangers(listing(bare).resources, BOOK, vouched={RequestId("r2")}) == []
 
 
 def test_the_newest_comes_first() -> None:
     old, new = (resource(key=key(name), tags=replace(OURS, epoch=epoch)) for name, epoch in (("a", 3), ("b", 4)))
-    assert strangers(listing(old, new), BOOK) == [new, old]
+    assert strangers(listing(old, new).resources, BOOK) == [new, old]
 
 
 def test_of_one_epoch_the_younger_comes_first_and_what_has_no_age_or_no_epoch_last() -> None:
     old, young = (resource(key=key(name), created_at=at) for name, at in (("a", T0), ("b", T0 + S)))
     ageless = resource(key=key("c"))
     unmarked = resource(key=key("d"), tags=replace(OURS, epoch=None), created_at=T0)
-    assert strangers(listing(unmarked, ageless, old, young), BOOK) == [young, old, ageless, unmarked]
+    assert strangers(listing(unmarked, ageless, old, young).resources, BOOK) == [young, old, ageless, unmarked]
 
 
 def test_no_number_of_ours_is_above_two_to_the_fifty_third() -> None:

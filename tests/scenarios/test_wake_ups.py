@@ -7,7 +7,7 @@ question itself is tried: with each task's word taken away in turn, it has to be
 import anyio
 import pytest
 
-from controller.supervision import Looks
+from controller.news import Looks
 from controller.tasks.account_guard import AccountGuard
 from controller.tasks.crash_loop_detector import CrashLoopDetector
 from controller.tasks.evidence_writer import EvidenceWriter

@@ -156,7 +156,8 @@ class World:
                     if crash:
                         shutil.copytree(self.state, kept)
                     group.cancel_scope.cancel()
-            assert reads.untold() == set(), "a task reads what it is not woken for"
+            untold = reads.untold()
+            assert not untold, f"a task reads what it is not woken for: {sorted(untold)}"
         finally:
             await daemon.close()
             if crash:
