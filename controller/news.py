@@ -66,6 +66,11 @@ class Looks:
             view_open=frozenset(view_open),
         )
 
+    @property
+    def names(self) -> frozenset[str]:
+        """All that it tells of, whenever that decides."""
+        return self.book | self.view | self.view_held | self.book_open | self.view_open
+
     def concern(self, change: Change, *, settled: bool = False) -> bool:
         """Is anything of it another than it was? `settled`: the latest pass came to its end and left nothing open."""
         if change.rest_changed or not self.book.isdisjoint(change.book) or not self.view.isdisjoint(change.view):

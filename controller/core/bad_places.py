@@ -91,20 +91,25 @@ def _bad(corner: Corner, at: list[datetime]) -> BadPlace:
 def _failures(book: Book, *, now: datetime) -> dict[Corner, list[datetime]]:
     """When it failed where, since it last came to serve there."""
     failed: dict[Corner, list[datetime]] = {}
-    for record in book.records.values():
-        at = _failed_at(book, record)
-        if at is not None and now < at + FOR and (corner := _corner(record)) is not None:
+    for record, at in book.once(_blamed):
+        if now < at + FOR and (corner := _corner(record)) is not None:
             failed.setdefault(corner, []).append(at)
     if not failed:
         return failed
     served: dict[Corner, datetime] = {}
     for record in book.records.values():
-        at, corner = _served_at(record), _corner(record)
-        if at is not None and corner is not None and corner in failed:
-            served[corner] = max(at, served.get(corner, at))
+        served_at, corner = _served_at(record), _corner(record)
+        if served_at is not None and corner is not None and corner in failed:
+            served[corner] = max(served_at, served.get(corner, served_at))
     return {
         corner: [at for at in times if corner not in served or at > served[corner]] for corner, times in failed.items()
     }
+
+
+def _blamed(book: Book) -> tuple[tuple[Record, datetime], ...]:
+    """The starts that may have failed by the machine's fault, and when."""
+    found = ((record, _failed_at(book, record)) for record in book.records.values())
+    return tuple((record, at) for record, at in found if at is not None)
 
 
 def _corner(record: Record) -> Corner | None:

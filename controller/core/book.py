@@ -4,11 +4,12 @@ An immutable value renewed after each commit; passes read it instead of the stor
 deployments and those of recent memory, open obligations, leases, and what is remembered of each model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
+from typing import Any, TypeVar
 
 from controller.core.crash_loop import Starts
 from controller.core.deployment import Create, Record
@@ -22,6 +23,8 @@ from controller.core.obligation import Ending, Obligation
 from controller.core.orphans import Sighting, Whose
 from controller.core.removal import Confirmed
 from controller.core.spend import Reservation, to_usd
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,14 @@ class Book:
     mark: datetime | None = None
     """The latest instant ever witnessed; the clock may not read less for a create."""
 
+    def once(self, work: Callable[["Book"], T]) -> T:
+        """What this function makes of this moment, worked out the first time that it is asked for."""
+        kept: dict[Callable[[Book], Any], Any] = self.__dict__.setdefault("_worked_out", {})
+        if work not in kept:
+            kept[work] = work(self)
+        found: T = kept[work]
+        return found
+
     @cached_property
     def at_rest(self) -> bool:
         """Nothing on record could bill: no deployment holds a slot, no duty is open, and nothing of ours is out there
@@ -167,7 +178,7 @@ class Book:
 
     def owed(self) -> tuple[Obligation, ...]:
         """Obligations whose stop is wanted and unproven, oldest first."""
-        return tuple(sorted((d for d in self.obligations.values() if d.due), key=lambda d: (d.due_at, d.id)))
+        return self.once(_owed)
 
     def ceiling(self, deployment: DeploymentId) -> Decimal | None:
         """What an hour of it may cost at most, as was reserved for it; `None` where nobody knew a rate."""
@@ -182,9 +193,17 @@ class Book:
 
     def held_keys(self) -> frozenset[ResourceKey]:
         """Exact keys that a record or an open obligation of ours holds."""
-        keys = [record.key for record in self.records.values() if record.phase in LIVE]
-        keys += [duty.key for duty in self.obligations.values() if duty.open]
-        return frozenset(key for key in keys if key is not None)
+        return self.once(_held_keys)
+
+
+def _owed(book: Book) -> tuple[Obligation, ...]:
+    return tuple(sorted((d for d in book.obligations.values() if d.due), key=lambda d: (d.due_at, d.id)))
+
+
+def _held_keys(book: Book) -> frozenset[ResourceKey]:
+    keys = [record.key for record in book.records.values() if record.phase in LIVE]
+    keys += [duty.key for duty in book.obligations.values() if duty.open]
+    return frozenset(key for key in keys if key is not None)
 
 
 def _any_ours(sightings: Mapping[ResourceKey, Sighting]) -> bool:

@@ -123,9 +123,12 @@ class Daemon:
     started_at: datetime
     closers: list[Closer] = field(default_factory=list)
     _changes: Changes = field(init=False)
+    _told: list[tuple[Runner, frozenset[str] | None]] = field(init=False)
+    """What each task looks at in whatever case: most of what happens is of no concern to most of them."""
 
     def __post_init__(self) -> None:
         self._changes = Changes(runner.looks for runner in self.runners if runner.looks is not None)
+        self._told = [(runner, None if runner.looks is None else runner.looks.names) for runner in self.runners]
 
     @property
     def pulses(self) -> list[Pulse]:
@@ -144,8 +147,10 @@ class Daemon:
     def news(self) -> None:
         """Something was committed or seen: let each task pass that looks at it."""
         change = self._changes.since(self.store.book, self.view.value)
-        for runner in self.runners:
-            runner.news(change)
+        replaced = change.book | change.view
+        for runner, names in self._told:
+            if change.rest_changed or names is None or not names.isdisjoint(replaced):
+                runner.news(change)
 
     async def run(self) -> None:
         """Run every task until cancelled. Raises GaveUp when one fails for ever."""

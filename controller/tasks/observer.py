@@ -216,6 +216,8 @@ class Observer:
             and duty.key is not None
             and ((listing.complete and duty.key not in seen) or duty.stop_ended_at is not None)
         ]
+        if not doubtful:
+            return  # as nearly always: no group, no limiter
         limiter = anyio.CapacityLimiter(CALLS_AT_ONCE)
         async with anyio.create_task_group() as group:
             for key in doubtful:

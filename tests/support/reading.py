@@ -123,6 +123,7 @@ def _copying() -> bool:
 
 
 ReadBook: Final = _noting(Book, _BOOK | {*_KEPT})
+ReadBook.once = lambda self, work: work(self)  # each who asks reads
 ReadView: Final = _noting(View, _VIEW)
 for _name in _FACETS_GIVEN | _GIVEN.keys():
     setattr(ReadView, _name, _given(View, _name))
