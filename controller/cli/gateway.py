@@ -5,6 +5,7 @@ requests finish; in this process, or in several workers. It holds model servers'
 never the provider's.
 """
 
+import gc
 import os
 import resource
 import signal
@@ -200,6 +201,7 @@ async def _run(
         clock=SystemClock(),
         randomness=SystemRandomness(),
     )
+    gc.freeze()  # what is there now stays: to look at it again would hold up whoever asks just then
     stopped = anyio.Event()
     async with anyio.create_task_group() as group:
         group.start_soon(gateway.run)
