@@ -12,13 +12,14 @@ import anyio.lowlevel
 import pytest
 
 from controller.gateway.exchange import Exchange
-from controller.gateway.reply import Reply
+from controller.gateway.passage import Passage
 from controller.gateway.shortcut import Shortcut
 from controller.http1.accepted import Accepted, Door, Limits
+from controller.http1.asked import Asked
 from tests.gateway.kept import PLAIN, STREAM, WHOLE, after_one, asked_twice, left, silent, told, whole
 from tests.gateway.sockets import Served, eventually, request, served
 from tests.gateway.stub_server import DONE, event
-from tests.gateway.test_endings import HEAD, announced, end
+from tests.gateway.test_endings import HEAD, announced, end, finished
 from tests.support.raw_server import RawExchange, Script, raw_server
 
 LONG = b'{"choices":"' + b"x" * 300_000 + b'"}'
@@ -293,18 +294,27 @@ def door_writes_late(gateway: Served) -> list[bool]:
     return [exchange.reply.sending_since is not None for exchange in gateway.gateway._inference.live]
 
 
-async def test_it_leaves_nothing_to_be_sought_by_the_collector() -> None:
+async def whole_or_streamed(exchange: RawExchange) -> None:
+    await (finished if b'"stream"' in exchange.request else whole)(exchange)
+
+
+@pytest.mark.parametrize("asked", [PLAIN, STREAM], ids=["plain", "stream"])
+async def test_it_leaves_nothing_to_be_sought_by_the_collector(asked: bytes) -> None:
     """What knows each other in a ring costs each later request a part of a collection."""
     gc.collect()
     gc.disable()
     try:
-        async with raw_server(whole) as server, served(server.port) as gateway:
+        async with raw_server(whole_or_streamed) as server, served(server.port) as gateway:
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             for _ in range(3):
-                writer.write(request(PLAIN))
+                writer.write(request(asked))
                 await told(reader)
             await eventually(lambda: not gateway.gateway.live)
-            alive = [type(each).__name__ for each in gc.get_objects() if isinstance(each, Shortcut | Exchange | Reply)]
+            alive = [
+                type(each).__name__
+                for each in gc.get_objects()
+                if isinstance(each, Asked | Exchange | Passage | Shortcut)
+            ]
             writer.close()
     finally:
         gc.enable()
