@@ -76,12 +76,19 @@ class Proxy:
             self.open -= 1
             begun.close()
 
+    def hear(self, begun: Exchanging, place: Place) -> None:
+        """Something came, not all of it: a byte of the model's own, or only a head, or a proxy's words."""
+        if begun.came_in_part() and pages.plainly(begun.status, begun.headers):
+            place.use.byte_came()
+
     def plain(self, begun: Exchanging, demand: Demand, place: Place) -> Plain | None:
         """A plain answer as it is passed on, once it ended well; None, and nothing is taken of it, where it is none.
         Raises `Refused`."""
         if not pages.plainly(begun.status, begun.headers):
             return None
         body = begun.taken()
+        if body:
+            place.use.byte_came()
         signs = demand.shape.signs
         if signs is not None and signs.plain_hint in body:
             self._require_unbroken(body, demand, place)

@@ -48,12 +48,13 @@ class Shortcut:
         demand = exchange.demand
         if demand.stream or not demand.shape.inference:
             return False
-        place = desk.placement.at_once(demand)
-        if place is None:
-            return False
         proxy = desk.proxy
+        place: Place | None = None
         answer: Exchanging | None = None
         try:
+            place = desk.placement.at_once(demand)
+            if place is None:
+                return False
             request = proxy.request(demand, place, now)
             answer = proxy.kept(request)
             if answer is not None:
@@ -63,8 +64,9 @@ class Shortcut:
         except Exception:  # whatever it is, the request's task meets it anew, and tells of it
             proxy.give_back(answer)
             answer = None
-        if answer is None:
-            place.use.release()
+        if place is None or answer is None:
+            if place is not None:
+                place.use.release()
             return False
         self._proxy, self._place, self._answer = proxy, place, answer
         exchange.carried_by(self)
@@ -81,9 +83,10 @@ class Shortcut:
         answer, exchange = self._answer, self.exchange
         if answer is None:
             return
-        self._place.use.byte_came()
         if not answer.ended_well():
-            if not answer.still_short:
+            if answer.still_short:
+                self._proxy.hear(answer, self._place)
+            else:
                 self._hand_over(answer)
             return
         try:

@@ -81,6 +81,14 @@ class Answer:
         self.status, self.headers = connection.status, tuple(connection.headers)
         return True
 
+    def came_in_part(self) -> bool:
+        """Some of its body is there: then status and headers are known."""
+        connection = self._connection
+        if connection is None or not connection.pieces:
+            return False
+        self.status, self.headers = connection.status, tuple(connection.headers)
+        return True
+
     def taken(self) -> bytes:
         """What came of the body, and was not taken yet."""
         return self._open().take()

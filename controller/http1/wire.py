@@ -110,6 +110,10 @@ class Exchanging(Incoming, Protocol):
         """All of it came as it was announced."""
         ...
 
+    def came_in_part(self) -> bool:
+        """Some of its body is there."""
+        ...
+
     def taken(self) -> bytes:
         """What came of the body, and was not taken yet."""
         ...

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -20,6 +21,7 @@ from tests.gateway.kept import PLAIN, STREAM, WHOLE, after_one, asked_twice, lef
 from tests.gateway.sockets import Served, eventually, request, served
 from tests.gateway.stub_server import DONE, event
 from tests.gateway.test_endings import HEAD, announced, end, finished
+from tests.support.fake_daemon import route
 from tests.support.raw_server import RawExchange, Script, raw_server
 
 LONG = b'{"choices":"' + b"x" * 300_000 + b'"}'
@@ -52,6 +54,7 @@ def complaint(status: bytes, kind: bytes, body: bytes) -> bytes:
 
 
 JSON = b"application/json"
+REFUSED = complaint(b"400 Bad Request", JSON, b'{"error":"no"}')
 CHUNKED = HEAD.replace(b"text/event-stream", JSON)
 ABORTED = b'{"choices":[{"finish_reason":"abort"}]}'
 QUOTES_ABORT = b'{"choices":[{"message":{"content":"\\"abort\\""}}]}'
@@ -75,7 +78,7 @@ ANSWERS = {
     "events": in_pieces(HEAD, *(b"%x\r\n%b\r\n" % (len(e), e) for e in (event("x", "stop"), DONE)), b"0\r\n\r\n"),
     "events at once": in_pieces(announced(len(DONE)).replace(JSON, b"text/event-stream") + DONE),
     "400": in_pieces(complaint(b"400 Bad Request", JSON, b'{"error":{"message":"no"}}')),
-    "400 in two": in_pieces(*complaint(b"400 Bad Request", JSON, b'{"error":"no"}').partition(b"\r\n\r\n")[::2]),
+    "400 in two": in_pieces(REFUSED[:-5], REFUSED[-5:]),
     "401": in_pieces(complaint(b"401 Unauthorized", JSON, b'{"error":"key"}')),
     "500 in text": in_pieces(complaint(b"500 Internal Server Error", b"text/plain", b"Internal Server Error")),
     "page": in_pieces(complaint(b"200 OK", b"text/html", b"<html>not up</html>")),
@@ -91,6 +94,10 @@ ANSWERS = {
     "silent in the body": in_pieces(announced(9) + b"{"),
 }
 
+NOT_HEARD = frozenset(
+    {"empty", "no content", "401", "page", "524", "reset", "end", "end in the head", "no HTTP", "silent"}
+)
+"""No byte of a model's own came: the machine was not used by that."""
 
 Account = dict[str, Any]
 
@@ -123,11 +130,14 @@ async def after_a_first(script: Script, *, direct: bool) -> tuple[bytes, Account
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         writer.write(request(PLAIN))
         await told(reader)
+        (lease,) = gateway.gateway.leases._leases.values()
+        lease.last_byte_at, lease._bytes_seen = None, False
         writer.write(request(PLAIN))
         raw = await asyncio.wait_for(told(reader), 5)
         writer.close()
         await eventually(lambda: len(lines) == 2 and not gateway.gateway.live)
-        return raw, accounts(gateway, lines), len(server.requests), server.connections
+        heard = lease.report().bytes_seen
+        return raw, accounts(gateway, lines) | {"heard": heard}, len(server.requests), server.connections
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -136,6 +146,7 @@ async def test_each_ending_is_the_one_that_it_has_in_a_task(name: str) -> None:
     long = await after_a_first(ANSWERS[name], direct=False)
     assert short == long
     assert short[1]["open"] == (0, 0, 0)
+    assert short[1]["heard"] == (name not in NOT_HEARD)
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
@@ -153,25 +164,49 @@ async def test_a_client_that_leaves_takes_the_upstream_with_it(reset: bool) -> N
 
 
 async def test_it_stays_one_while_its_announced_body_comes_and_each_byte_is_heard() -> None:
-    head, body = anyio.Event(), anyio.Event()
+    head, first, rest = anyio.Event(), anyio.Event(), anyio.Event()
 
     async def slow(exchange: RawExchange) -> None:
         await head.wait()
         await exchange.write(announced(len(WHOLE)))
-        await body.wait()
-        await exchange.write(WHOLE)
+        await first.wait()
+        await exchange.write(WHOLE[:5])
+        await rest.wait()
+        await exchange.write(WHOLE[5:])
 
     async with raw_server(after_one(slow)) as server, served(server.port) as gateway:
         reader, writer = await asked_twice(gateway)
         (lease,) = gateway.gateway.leases._leases.values()
         lease.last_byte_at = None
-        head.set()
-        await eventually(lambda: lease.last_byte_at is not None)
         (exchange,) = gateway.gateway._inference.live
+        shortcut: Any = exchange._scope
+        head.set()
+        await eventually(lambda: shortcut._answer._connection.got_head)
+        assert lease.last_byte_at is None  # a head is no byte of the model's own
+        first.set()
+        await eventually(lambda: lease.last_byte_at is not None)
         assert isinstance(exchange._scope, Shortcut)
-        body.set()
+        rest.set()
         assert (await told(reader)).endswith(WHOLE)
         writer.close()
+
+
+async def test_one_that_could_just_be_read_is_answered_and_leaves_nothing() -> None:
+    """With two machines its beginning is written anew, to choose one, and for that it may be nested too deeply."""
+    async with raw_server(whole) as server, served(server.port) as gateway:
+        address = f"http://127.0.0.1:{server.port}/v1/"
+        gateway.daemon.change("m1", routes=[route("d1", address), route("d2", address)])
+        await eventually(lambda: len(gateway.gateway.table.views["m1"].routes) == 2)
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        answers = set()
+        for depth in range(sys.getrecursionlimit() - 250, sys.getrecursionlimit()):
+            nested = b"[" * depth + b"]" * depth
+            writer.write(request(b'{"model":"m1","messages":[{"role":"user","content":' + nested + b"}]}"))
+            answers.add((await asyncio.wait_for(told(reader), 5))[9:12])
+        writer.close()
+        await eventually(lambda: not gateway.gateway.live)
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+    assert answers == {b"200", b"400"}
 
 
 @pytest.mark.parametrize("asked", [PLAIN, STREAM], ids=["plain", "stream"])
