@@ -100,10 +100,13 @@ class Exchange:
                 await self.reply.refuse(self._verdict)
         return self._verdict
 
-    async def told(self, status: int, headers: Headed, body: bytes) -> None:
-        """Its whole answer, to a client that takes it in its own time."""
-        await self.reply.start(status, headers)
-        await self.reply.last_piece(body)
+    async def told(self, status: int, headers: Headed, body: bytes) -> Refused | None:
+        """Its whole answer, to a client that takes it in its own time. Then as `run`."""
+        if not self.gone and self._verdict is None:  # else before its task began
+            with Cut() as self._scope:
+                await self.reply.start(status, headers)
+                await self.reply.last_piece(body)
+        return await self.last_words()
 
     def end(self, refused: Refused) -> None:
         """From outside: the gateway stops."""

@@ -302,6 +302,29 @@ async def test_a_gateway_that_stops_lets_it_end_within_its_limit() -> None:
     assert b"connection: close" in raw
 
 
+@pytest.mark.parametrize("direct", [True, False], ids=["short", "task"])
+async def test_a_gateway_that_stops_ends_one_whose_client_takes_nothing(direct: bool) -> None:
+    lines: list[str] = []
+    body = b'{"choices":"' + b"y" * 60_000 + b'"}'
+
+    async def one(exchange: RawExchange) -> None:
+        await exchange.write(announced(len(body)) + body)
+
+    async with (
+        raw_server(one) as server,
+        served(server.port, direct=direct, drain_limit=timedelta(seconds=0.1), access_log=lines.extend) as gateway,
+    ):
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
+        for _ in range(150):
+            writer.write(request(PLAIN))
+        await eventually(lambda: any(door_writes_late(gateway)))
+        with anyio.fail_after(1):  # else it would have two seconds more
+            await gateway.gateway.drain()
+        assert left(gateway, server)[1:] == (0, 0, 0, 0)
+        writer.transport.abort()
+        await eventually(lambda: json.loads(lines[-1])["outcome"] == "gateway_stopped")
+
+
 async def test_a_client_that_takes_its_answers_late_gets_them_whole_and_in_order() -> None:
     """Its requests come one behind the other, and of its answers it takes nothing at first."""
     body = b'{"choices":"' + b"y" * 60_000 + b'"}'
