@@ -130,9 +130,12 @@ async def test_a_connection_that_was_taken_and_not_written_on_is_kept() -> None:
         answer = pool.kept(post(server).url)
         assert answer is not None
         assert (pool.open, pool.kept(post(server).url)) == (1, None)
+        connection = answer._open()
+        until = connection._deadline
         answer.close()
         answer.close()
         assert pool.open == 0
+        assert connection._deadline == until  # its server counts from the exchange before, and closes soon after
         assert pool.kept(post(server).url) is not None
         assert server.connections == 1
         pool.close()

@@ -169,8 +169,9 @@ class Connection(asyncio.Protocol):
             return False
         if transport.get_write_buffer_size() or transport.is_closing():
             return False  # an answer may come before the whole request was written
-        self.busy = False
-        self._arm(KEEP_ALIVE_S)
+        if self.busy:  # else nothing was written on it: the server has been waiting since the exchange before
+            self.busy = False
+            self._arm(KEEP_ALIVE_S)
         return True
 
     def abort(self) -> None:
