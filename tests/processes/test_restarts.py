@@ -9,7 +9,7 @@ import anyio
 import httpx
 import pytest
 
-from tests.processes.box import Box, box
+from tests.processes.box import Box, box, free_port
 
 pytestmark = pytest.mark.process
 
@@ -169,7 +169,7 @@ async def test_a_second_gateway_serves_beside_the_first() -> None:
         await world.run_daemon()
         await world.run_gateway()
         first = world.address
-        world.gateway_port += 1
+        world.gateway_port = free_port()
         world.configure()
         await world.run_gateway()
         async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
