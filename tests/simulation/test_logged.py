@@ -34,6 +34,10 @@ def wrong() -> Exception:
         (ExceptionGroup("two", [full(), wrong()]), False),
         (ExceptionGroup("two", [wrong(), full()]), False),
         (ExceptionGroup("two", [wrong(), wrong()]), False),
+        (ExceptionGroup("a group in it", [full(), ExceptionGroup("two", [full(), full()])]), True),
+        (ExceptionGroup("a group in it", [full(), ExceptionGroup("two", [full(), wrong()])]), False),
+        (ExceptionGroup("a group in it", [ExceptionGroup("one", [wrong()]), full()]), False),
+        (ExceptionGroup("a group in it", [ExceptionGroup("one", [full()]), wrong()]), False),
     ],
 )
 def test_a_failure_is_excused_where_each_of_its_parts_is(error: Exception, passes: bool) -> None:
