@@ -35,6 +35,8 @@ class Timekeeper:
         self._gap: timedelta | None = None
         """How soon the next beat was promised; `None`: nobody beats yet."""
         self._asked_at = machine.boot()
+        self._compared: Reading | None = None
+        """Of the machine's clocks, the latest."""
         self._told: tuple[timedelta | None, datetime] = (None, self._keeping.now(self._asked_at))
         """The latest answer, and the moment for which it holds until the witnesses are compared again."""
         self.jumps: list[Jump] = []
@@ -90,6 +92,8 @@ class Timekeeper:
 
     def _look(self, word: Word | None) -> datetime:
         reading = self._reading()
+        if word is None and reading == self._compared:
+            return self._keeping.now(reading.boot)  # in this very instant there is nothing new to be found
         by_boot = self._keeping.now(reading.boot)
         self._keeping, jump = timekeeping.advance(self._keeping, reading, word)
         now = self._keeping.now(reading.boot)
@@ -98,6 +102,6 @@ class Timekeeper:
         paused = self._gap is not None and reading.boot - self._asked_at > self._gap + LATE
         if paused or now - by_boot > PAUSED:
             self.resumed_at = now
-        self._asked_at = reading.boot
+        self._asked_at, self._compared = reading.boot, reading
         self._told = (None, now)
         return now
