@@ -39,9 +39,12 @@ The life of a machine, and the file that rules each step:
 * what time is it for us                        core.timekeeping, store.timekeeper, tasks.clock_keeper
 * is this store an old copy, or unusable        core.restoration, store.restoring, tasks.restore_matcher; store.salvage
 * may this config stop everything that runs     core.removal, daemon.modes, store.standing, store.confirming
+* which task does a change wake                 news, by core.facets
 * what elapsed before this command              store.elapsed
 * what falls due while nothing can be written   store.unwritten
 * who may ask for what, how often, for how much gateway.clients, gateway.allowances, gateway.spending
+* which way does a request take, and its answer  gateway.inference, gateway.exchange; without a task: gateway.shortcut,
+                                                gateway.straight, http1.heads
 * what became of one request                    gateway.passage, gateway.closing; gateway.tally, gateway.access_log
 * would it work, asked by a person              cli.doctor, through providers.inspecting
 * are we blind                                  tasks.account_guard (whose account), tasks.lookout (no listing)

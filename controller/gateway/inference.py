@@ -23,7 +23,7 @@ from controller.gateway.exchange import Desk, Exchange
 from controller.gateway.passage import Passage, loop_time
 from controller.gateway.refusals import Refused, Voice, bad_request
 from controller.gateway.reply import CutOff, Reply, Way
-from controller.gateway.shortcut import Shortcut, Work
+from controller.gateway.shortcut import Shortcut, Work, raised
 from controller.gateway.tally import Tally
 from controller.gateway.wires import BY_PATH, Shape
 from controller.http1.asked import Asked
@@ -124,9 +124,9 @@ class Inference:
             self._greet(reply, shape)
             standing = self._let_in(reply.passage, self._office.clients.again(known.sender, now), shape)
             exchange = self._admitted(asked.body(), known.wish, shape, reply, asked.receive)
-        except Exception as error:  # told where each other one is
+        except Exception as error:  # nobody is above a callback of the loop: the request's task raises it
             self._give_back(reply.passage, standing, now)
-            asked.go_on(self.guarded(reply, _raised(error), counted=True))
+            asked.go_on(self.guarded(reply, raised(error), counted=True))
             return True
         shortcut = Shortcut(self, asked, exchange, standing)
         if not shortcut.begin(self._desk, now):
@@ -260,7 +260,3 @@ class Inference:
                 if now - reply.begun_at > self._config.body_wait.total_seconds():
                     with suppress(CutOff):
                         reply.cut()
-
-
-async def _raised(error: Exception) -> None:
-    raise error

@@ -94,7 +94,7 @@ class Shortcut:
             told = plain is not None and exchange.reply.at_once(*plain)
         except Exception as error:  # a callback of the loop has nobody above it: the request's task raises it
             self._give_back(answer)
-            self._ends.go_on(self, _raised(error))
+            self._ends.go_on(self, raised(error))
             return
         if plain is None:
             self._hand_over(answer)
@@ -117,5 +117,6 @@ class Shortcut:
         self.exchange.carried_by(None)
 
 
-async def _raised(error: Exception) -> None:
+async def raised(error: Exception) -> None:
+    """For a task, which has somebody above it."""
     raise error

@@ -51,6 +51,17 @@ async def told(reader: asyncio.StreamReader) -> bytes:
     return re.sub(rb"x-request-id: \S+", b"x-request-id: x", head)
 
 
+async def three_after_another(gateway: Served) -> list[int]:
+    """The statuses of as many answers on one connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    statuses = []
+    for _ in range(3):
+        writer.write(request(PLAIN))
+        statuses.append(int((await told(reader))[9:12]))
+    writer.close()
+    return statuses
+
+
 async def asked_twice(gateway: Served) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """The first was answered, the second is on its way without a task."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)

@@ -12,7 +12,18 @@ import pytest
 
 from controller.gateway.clients import Client
 from controller.gateway.proxy import Proxy
-from tests.gateway.kept import CLIENT_DIGEST, PLAIN, STREAM, after_one, asked_twice, left, silent, told, whole
+from tests.gateway.kept import (
+    CLIENT_DIGEST,
+    PLAIN,
+    STREAM,
+    after_one,
+    asked_twice,
+    left,
+    silent,
+    three_after_another,
+    told,
+    whole,
+)
 from tests.gateway.sockets import eventually, request, served
 from tests.gateway.test_endings import announced, end
 from tests.gateway.world import CLIENT_KEY
@@ -186,12 +197,7 @@ async def test_a_model_s_key_that_was_refused_is_read_anew_for_the_next_request(
         raw_server(after_one(who)) as server,
         served(server.port, models={"m1": lambda: keys.pop() if len(keys) > 1 else keys[0]}) as gateway,
     ):
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        statuses = []
-        for _ in range(3):
-            writer.write(request(PLAIN))
-            statuses.append(int((await told(reader))[9:12]))
-        writer.close()
+        statuses = await three_after_another(gateway)
     assert statuses == [200, 502, 200]
 
 
@@ -243,10 +249,5 @@ async def test_who_may_have_one_at_once_may_have_one_after_the_other() -> None:
     found: list[tuple[Client, ...]] = [(known,)]
     options: dict[str, Any] = {"client_keys": frozenset[str](), "read_clients": lambda: found.pop() if found else None}
     async with raw_server(whole) as server, served(server.port, **options) as gateway:
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        statuses = []
-        for _ in range(3):
-            writer.write(request(PLAIN))
-            statuses.append(int((await told(reader))[9:12]))
-        writer.close()
+        statuses = await three_after_another(gateway)
     assert statuses == [200, 200, 200]

@@ -1,6 +1,8 @@
 """Do programs of the simulation stop, die and repeat themselves as real ones would?"""
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
@@ -56,7 +58,10 @@ def test_program_dies_at_the_callback_that_was_named() -> None:
     assert steps == [0, 1, 2, 3]
 
 
-def test_stopped_program_goes_on_when_it_is_continued() -> None:
+@pytest.mark.parametrize(
+    "stops", [((5, 1), (100, 0)), ((5, 1), (6, 2), (50, 1), (100, 0))], ids=["stopped once", "stopped twice"]
+)
+def test_stopped_program_goes_on_when_it_is_continued_as_often(stops: Sequence[tuple[int, int]]) -> None:
     kernel = Kernel(1)
     seen: list[float] = []
     program = kernel.program("a")
@@ -66,24 +71,8 @@ def test_stopped_program_goes_on_when_it_is_continued() -> None:
         seen.append(kernel.time)
 
     program.start(waits())
-    kernel.at(5, lambda: setattr(program, "stopped", 1))
-    kernel.at(100, lambda: setattr(program, "stopped", 0))
-    kernel.run(until=lambda: bool(seen), limit=1000)
-    assert seen == [100]
-
-
-def test_stopped_twice_goes_on_when_it_is_continued_twice() -> None:
-    kernel = Kernel(1)
-    seen: list[float] = []
-    program = kernel.program("a")
-
-    async def waits() -> None:
-        await asyncio.sleep(10)
-        seen.append(kernel.time)
-
-    program.start(waits())
-    for at, times in ((5, 1), (6, 2), (50, 1), (100, 0)):
-        kernel.at(at, lambda times=times: setattr(program, "stopped", times))  # type: ignore[misc]
+    for at, times in stops:
+        kernel.at(at, partial(setattr, program, "stopped", times))
     kernel.run(until=lambda: bool(seen), limit=1000)
     assert seen == [100]
 
