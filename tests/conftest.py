@@ -13,6 +13,7 @@ import structlog
 from _pytest.nodeid import coerce_node_id
 from hypothesis import settings
 
+from tests.support.as_found import changed, found
 from tests.support.memory import lie_in_memory
 from tests.support.rows import row_of, turn
 
@@ -61,6 +62,13 @@ def _log_as_before() -> Iterator[None]:
     """A command that sets the log up leaves it with a stream of its test, which is closed when the next one logs."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _process_as_found() -> Iterator[None]:
+    before = found()
+    yield
+    assert not (left := changed(before, found())), f"this file of tests left changed: {', '.join(left)}"
 
 
 @pytest.fixture(scope="session")

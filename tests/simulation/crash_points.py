@@ -20,9 +20,8 @@ from typing import Final
 
 from tests.simulation.crash_stage import Point, Stage
 from tests.simulation.crash_verdict import play, require
-from tests.simulation.logged import keep_failures
-from tests.simulation.loop import order_scopes, restart_numbers
-from tests.simulation.machine import fresh_store, with_locks
+from tests.simulation.machine import fresh_store
+from tests.simulation.playing import playing
 from tests.simulation.stories import STORIES
 
 SEED: Final = 11
@@ -75,11 +74,8 @@ class Played:
 
 def played(plan: Plan, folder: Path) -> Played:
     """Play one plan in this process, which then is good for nothing else."""
-    restart_numbers()
-    order_scopes()
-    keep_failures()
     story, result = STORIES[plan.story], Played(plan)
-    with with_locks():
+    with playing():
         stage = Stage(folder, seed=SEED, ends=plan.ends, stops=plan.stops, **story.settings)
         try:
             result.told = play(story, stage)

@@ -7,7 +7,8 @@ wrote them.
 
 import asyncio
 import re
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import structlog
@@ -19,9 +20,14 @@ GROUP: Final = re.compile(r"^[| ]*ExceptionGroup: .* \(\d+ sub-exceptions?\)$")
 PASSING: Final = ("StoreUnwritable", "StoreUnreadable", "StoreTaken")
 
 
-def keep_failures() -> None:
-    """From now on every log line of this process is looked at, and dropped."""
+@contextmanager
+def failures_kept() -> Iterator[None]:
+    """While inside, every log line of this process is looked at, and dropped."""
     structlog.configure(processors=[_keep], logger_factory=structlog.ReturnLoggerFactory())
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
 
 
 def _keep(_: Any, __: str, event: MutableMapping[str, Any]) -> Any:

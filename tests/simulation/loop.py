@@ -9,10 +9,12 @@ import asyncio
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from anyio._backends import _asyncio as backend
 from anyio._core import _eventloop
@@ -44,16 +46,21 @@ class InOrder(dict[Any, None]):
         self.pop(entry, None)
 
 
-def order_scopes() -> None:
-    """anyio keeps tasks and scopes in sets; what is cancelled first must not depend on memory either."""
+@contextmanager
+def scopes_in_order() -> Iterator[None]:
+    """anyio keeps tasks and scopes in sets; what is cancelled first must not depend on memory either. While inside, and
+    no longer: whoever runs an event loop of his own in this process next would be told that one runs already."""
     real = backend.CancelScope.__init__
 
     def ordered(self: Any, *args: Any, **options: Any) -> None:
         real(self, *args, **options)
         self._child_scopes, self._tasks = InOrder(), InOrder()
 
-    backend.CancelScope.__init__ = ordered  # type: ignore[method-assign]
-    _eventloop.current_async_library = lambda: "asyncio"  # there is no other here; else each call finds out anew
+    with (
+        mock.patch.object(backend.CancelScope, "__init__", ordered),
+        mock.patch.object(_eventloop, "current_async_library", lambda: "asyncio"),  # else each call finds out anew
+    ):
+        yield
 
 
 def restart_numbers() -> None:

@@ -14,16 +14,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from sniffio import current_async_library_cvar
-
 from tests.simulation.audit import Audit
 from tests.simulation.excuses import UNSURE
 from tests.simulation.filed import lines_of, missing_from, problems_in, secrets_in
-from tests.simulation.logged import keep_failures
-from tests.simulation.loop import order_scopes, restart_numbers
-from tests.simulation.machine import Machine, with_locks
+from tests.simulation.machine import Machine
 from tests.simulation.overdue import Overdue
 from tests.simulation.plan import plan, settle_in
+from tests.simulation.playing import playing
 from tests.simulation.stage import Stage
 from tests.simulation.town import SECRETS, Town
 
@@ -74,20 +71,15 @@ class Draft:
 def run(seed: int, draft: Draft, *, trace: Path | None = None) -> Result:
     """Play one seed in this process. It is to end without looking back: what died in it must not be collected.
     `trace`: a file that gets every event."""
-    order_scopes()
-    restart_numbers()
-    library = current_async_library_cvar.set("asyncio")  # as `anyio.run` says to every task; else each call finds out
-    keep_failures()
     began = time.process_time()
     folder = Path(tempfile.mkdtemp(prefix="gpuwarden-sim-", dir=SCRATCH if SCRATCH.is_dir() else None))
     try:
-        with with_locks(), nullcontext() if trace is None else trace.open("w") as file:
+        with playing(), nullcontext() if trace is None else trace.open("w") as file:
             played = _Run(folder, seed, draft)
             if file is not None:
                 played.town.kernel.trace.sink = lambda event: print(event, file=file)
             return played.play(began)
     finally:
-        current_async_library_cvar.reset(library)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -25,10 +25,9 @@ from tests.simulation import (
     quota_faults,
 )
 from tests.simulation.excuses import GATEWAY_SILENT, JUSTIFY, LYING, OUT_OF_REACH
-from tests.simulation.logged import keep_failures
-from tests.simulation.loop import order_scopes
-from tests.simulation.machine import Machine, with_locks
+from tests.simulation.machine import Machine
 from tests.simulation.plan import FURTHER, KINDS, Plan, plan, settle_in
+from tests.simulation.playing import playing
 from tests.simulation.stage import Stage
 from tests.simulation.town import ACCOUNT_KEY, OWNER, Town
 from tests.simulation.wires import Outside
@@ -46,10 +45,8 @@ POD: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def locks() -> Iterator[None]:
-    keep_failures()
-    order_scopes()
-    with with_locks():
+def play_in_this_process() -> Iterator[None]:
+    with playing():
         yield
 
 

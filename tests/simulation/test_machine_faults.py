@@ -10,9 +10,9 @@ from tests.simulation.machine import Machine
 from tests.simulation.machine_faults import KINDS as MACHINE_KINDS
 from tests.simulation.machine_faults import OTHER_KEY
 from tests.simulation.operators import KINDS as OPERATOR_KINDS
-from tests.simulation.test_actors import POD_EVENTS, Play, locks
+from tests.simulation.test_actors import POD_EVENTS, Play, play_in_this_process
 
-__all__ = ["locks"]
+__all__ = ["play_in_this_process"]
 
 
 @pytest.fixture

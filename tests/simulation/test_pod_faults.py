@@ -10,9 +10,9 @@ import pytest
 
 from controller.emulators.runpod.pods import status
 from tests.simulation import card_faults, pod_faults
-from tests.simulation.test_actors import POD, Play, alive, locks
+from tests.simulation.test_actors import POD, Play, alive, play_in_this_process
 
-__all__ = ["locks"]
+__all__ = ["play_in_this_process"]
 
 
 def test_a_create_that_comes_to_a_wait_becomes_a_pod_hours_later(tmp_path: Path) -> None:
