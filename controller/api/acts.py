@@ -1,7 +1,7 @@
 """What may an operator do through the socket?
 
-Each act is one transaction that writes what is owed or ended, and a wake-up; nothing here calls a provider. A stop is
-accepted when its duty is on record, never when it is proven.
+Each act is one transaction that writes what is owed or ended, and a wake-up; nothing here calls a provider. Stops have
+a file of their own, `stopping`: they are taken also where nothing can be written.
 """
 
 import re
@@ -13,7 +13,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from controller.api.operators import known_model
 from controller.api.panel import Panel
 from controller.api.problems import (
     Problem,
@@ -27,12 +26,9 @@ from controller.api.problems import (
     unknown_model,
 )
 from controller.api.starting import ask_as_operator
-from controller.core.deployment import Record
 from controller.core.errors import Code
-from controller.core.evidence import StopReason
-from controller.core.identity import DeploymentId, ObligationId
+from controller.core.identity import ObligationId
 from controller.core.inventory import NotFound, Present
-from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation
 from controller.core.orphans import ended
 from controller.store import claims, confirming, duties, holds, replacing
@@ -58,59 +54,6 @@ async def restart(panel: Panel, request: Request) -> Response:
     replaced = await panel.store.write(lambda tx: replacing.ask_restart(tx, names))
     panel.ring()
     return JSONResponse({"schema": 1, "replaced": replaced}, status_code=202)
-
-
-async def stop_model(panel: Panel, request: Request) -> Response:
-    alias = known_model(panel, request)
-    immediately = flag_in(await read_body(request), "now")
-    panel.wants.satisfied(alias)
-    panel.wants.forget_fills(alias)
-    return await _stop(panel, {record.id for record in panel.live(alias)}, immediately=immediately)
-
-
-async def stop_deployment(panel: Panel, request: Request) -> Response:
-    deployment = DeploymentId(request.path_params["id"])
-    immediately = flag_in(await read_body(request), "now")
-    record = panel.book.records.get(deployment)
-    if record is None:
-        raise not_found(f"deployment {deployment!r}")
-    panel.wants.satisfied(record.model)
-    return await _stop(panel, {deployment}, immediately=immediately)
-
-
-async def stop_all(panel: Panel, request: Request) -> Response:
-    immediately = flag_in(await read_body(request), "now")
-    for alias in panel.models:
-        panel.wants.satisfied(alias)
-        panel.wants.forget_fills(alias)
-    return await _stop(panel, {record.id for record in panel.book.live()}, immediately=immediately, strays=True)
-
-
-async def _stop(
-    panel: Panel, deployments: Iterable[DeploymentId], *, immediately: bool, strays: bool = False
-) -> Response:
-    """The obligations that have to end until it is done."""
-
-    def oblige(tx: Tx) -> list[ObligationId]:
-        owed = [duty.id for name in sorted(deployments) for duty in tx.book.duties(name)]
-        for record in tx.book.live():
-            if record.id in deployments:
-                _oblige(tx, panel, record, immediately=immediately)
-        if strays:
-            owed += [duty.id for duty in tx.book.obligations.values() if duty.open and duty.deployment is None]
-        return owed
-
-    obligations = await panel.store.write(oblige)
-    panel.ring()
-    return JSONResponse({"schema": 1, "obligations": obligations}, status_code=202)
-
-
-def _oblige(tx: Tx, panel: Panel, record: Record, *, immediately: bool) -> None:
-    if record.phase is Phase.STOP_REQUIRED and not (immediately and record.drain_until is not None):
-        return  # it is owed already, and not to be put off
-    model = panel.models.get(record.model)
-    policy = panel.policy if model is None else replace(panel.policy, drain_limit=model.drain_limit)
-    duties.require_stop_of(tx, record, StopReason.OPERATOR_REQUEST, now_at_once=immediately, policy=policy)
 
 
 async def confirm(panel: Panel, request: Request) -> Response:

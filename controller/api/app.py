@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from controller.api import acts, gateways, operators, prefetching
+from controller.api import acts, gateways, operators, prefetching, stopping
 from controller.api.openapi import Described, document
 from controller.api.panel import Panel
 from controller.api.problems import ANSWERED, answer_for
@@ -51,13 +51,13 @@ OPERATIONS: Final[tuple[tuple[Described, Operation], ...]] = (
     _acting("/v1/models/{alias}/start", acts.start, "Want it to be up.", body={}),
     _acting("/v1/models/{alias}/restart", acts.restart, "Replace what serves, without an outage.", body={}),
     _acting("/v1/models/{alias}/prefetch", prefetching.prefetch, "Fill its volumes.", body=_PLACE),
-    _acting("/v1/models/{alias}/stop", acts.stop_model, "Owe the stop of all its deployments.", body=_NOW),
+    _acting("/v1/models/{alias}/stop", stopping.stop_model, "Owe the stop of all its deployments.", body=_NOW),
     _acting("/v1/models/{alias}/unblock", acts.unblock, "End its hold.", success=200),
     _acting("/v1/unblock", acts.unblock_all, "End every hold.", success=200),
     _reading("/v1/deployments", operators.deployments, "Those that live, and those of the last day."),
     _reading("/v1/deployments/{id}", operators.deployment, "One deployment."),
-    _acting("/v1/deployments/{id}/stop", acts.stop_deployment, "Owe its stop.", body=_NOW),
-    _acting("/v1/stop", acts.stop_all, "Owe the stop of everything.", body=_NOW),
+    _acting("/v1/deployments/{id}/stop", stopping.stop_deployment, "Owe its stop.", body=_NOW),
+    _acting("/v1/stop", stopping.stop_all, "Owe the stop of everything.", body=_NOW),
     _reading(
         "/v1/obligations",
         operators.obligations,

@@ -5,18 +5,20 @@ gateway streams from it: a key that is refused to one may serve another.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import structlog
 
 from controller.api.panel import Panel
 from controller.api.problems import bad_field, count_in, text_in
+from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
 from controller.store import deployments, replacing
-from controller.store.errors import Stale
+from controller.store.errors import Stale, StoreUnwritable
 from controller.store.transaction import Tx
 
 FAULTS: Final = {
@@ -68,15 +70,19 @@ async def _note_proven(panel: Panel, deployment: DeploymentId, epoch: int) -> No
 
 
 async def _oblige(panel: Panel, gateway: str, key: tuple[DeploymentId, int], reason: StopReason) -> None:
-    deployment, epoch = key
+    def at_fault(book: Book, now: datetime) -> Record | None:
+        record = book.records.get(key[0])
+        shielded = panel.stream_leases.others_streaming(gateway, key[0], now=now)
+        return record if _serves(record, key[1]) and not shielded else None
 
     def oblige(tx: Tx) -> None:
-        record = tx.book.records.get(deployment)
-        others = panel.stream_leases.others_streaming(gateway, deployment, now=tx.now)
-        if record is not None and _serves(record, epoch) and not others:
+        if (record := at_fault(tx.book, tx.now)) is not None:
             deployments.require_stop(tx, record, reason)
 
     try:
         await panel.store.write(oblige)
     except Stale:
         return
+    except StoreUnwritable:
+        if (record := at_fault(panel.book, panel.store.now)) is not None:
+            panel.store.owe_unwritten(record, reason)

@@ -88,12 +88,16 @@ async def stop(
 ) -> Exit:
     """`target` is an alias or a deployment's id; None is everything."""
     answer = await _submit_stop(daemon, target, {"now": immediately})
+    unrecorded = answer.get("unrecorded")
+    if unrecorded is not None:
+        say(_unrecorded_words(str(unrecorded)))
     wanted = [str(found) for found in answer.get("obligations", [])]
     if not wanted:
         say("nothing was running: no stop is owed")
     left = await _proofs(daemon, wanted, limit=limit) if wait and wanted else wanted
     if as_json:
-        show_json({"obligations": wanted, "unproven": left})
+        told = {} if unrecorded is None else {"unrecorded": unrecorded}
+        show_json({"obligations": wanted, "unproven": left, **told})
     elif wanted:
         say(_stop_words(wanted, left, waited=wait))
     return Exit.FAILED if wait and left else Exit.OK
@@ -114,6 +118,13 @@ async def _submit_stop(daemon: Daemon, target: str | None, body: Body) -> Body:
         if failure.code is not Exit.NOT_FOUND:
             raise
         raise Failure(Exit.NOT_FOUND, f"neither a model nor a deployment: {target}") from failure
+
+
+def _unrecorded_words(why: str) -> str:
+    return (
+        f"the store takes no writes ({why}): what runs is stopped all the same, but until there is room only the daemon"
+        " knows that it is to be, and its proof waits; should the daemon end before, ask again"
+    )
 
 
 def _stop_words(wanted: list[str], left: list[str], *, waited: bool) -> str:

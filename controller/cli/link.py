@@ -10,7 +10,7 @@ from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 
@@ -19,6 +19,9 @@ from controller.cli.exits import Exit, Failure, exit_of
 from controller.cli.output import say
 from controller.http1 import Pool
 from controller.settings import ConfigProblems, Settings, find_config, load
+
+ACT_LIMIT: Final = timedelta(seconds=60)
+"""An act waits for its turn to write, and gives a locked store a quarter of a minute: longer than two of these."""
 
 Body = dict[str, Any]
 T = TypeVar("T")
@@ -48,7 +51,7 @@ class Link:
         return await self._answered(lambda: ask(path))
 
     async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Body:
-        return await self._answered(lambda: self._client.post(path, body))
+        return await self._answered(lambda: self._client.post(path, body, limit=ACT_LIMIT))
 
     async def _answered(self, ask: Callable[[], Awaitable[Body]]) -> Body:
         try:

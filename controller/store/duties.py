@@ -196,7 +196,11 @@ def require_stop_of(tx: Tx, record: Record, reason: StopReason, *, now_at_once: 
             deployments.owe_what_comes(tx, current, reason)
             return current
         return deployments.cancel(tx, current, reason=reason)
-    # What never served has no open requests to wait for; a drain that runs goes on.
-    served = current.phase is Phase.ACTIVE or current.drain_until is not None
-    drain_until = tx.now + policy.drain_limit if served and not now_at_once else None
+    drain_until = drain_until_of(current, now_at_once=now_at_once, policy=policy, now=tx.now)
     return deployments.require_stop(tx, current, reason, drain_until=drain_until)
+
+
+def drain_until_of(record: Record, *, now_at_once: bool, policy: HostingPolicy, now: datetime) -> datetime | None:
+    """How long an operator's stop lets open requests go on. What never served has none; a drain that runs goes on."""
+    served = record.phase is Phase.ACTIVE or record.drain_until is not None
+    return now + policy.drain_limit if served and not now_at_once else None

@@ -26,7 +26,6 @@ from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.errors import Refusal
 from controller.core.evidence import StopReason
-from controller.core.identity import DeploymentId
 from controller.core.restoration import newer
 from controller.core.timekeeping import Kept
 from controller.ids import Randomness
@@ -44,7 +43,7 @@ from controller.store.errors import (
 from controller.store.load import kept_time, load, trimmed
 from controller.store.timekeeper import Timekeeper
 from controller.store.transaction import BEGUN, Moment, Tx
-from controller.store.unwritten import Unwritten, taken_in, write_late
+from controller.store.unwritten import Unwritten, news_of, taken_in, write_late
 
 WRITE_LIMIT: Final = timedelta(seconds=15)
 """Longer than SQLite waits for another process's lock; then the connection is given up and made anew."""
@@ -88,7 +87,7 @@ class Store:
         self.ceilings: elapsed.Ceilings | None = None
         """What time alone obliges, asked before every command; the composition root sets it once it took over."""
         self.unwritable_since: datetime | None = None
-        self._unwritten: dict[DeploymentId, Unwritten] = {}
+        self._unwritten: list[Unwritten] = []
         self._filed: Book | None = None
         """What the file holds, while the book tells of more."""
 
@@ -187,25 +186,28 @@ class Store:
             self.owe_unwritten(record, reason, drain_until=drain_until)
 
     def owe_unwritten(self, decided_on: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
-        """Take into the book that a stop is due which could not be written: see `unwritten`."""
-        if self.book.records.get(decided_on.id) != decided_on or decided_on.id in self._unwritten:
-            return
+        """Take into the book that a stop is due, or its drain ends sooner, which could not be written: see
+        `unwritten`."""
         owed = Unwritten(deployment=decided_on.id, reason=reason, drain_until=drain_until, at=self.now)
-        filed, self._unwritten[decided_on.id] = self._filed or self.book, owed
+        if self.book.records.get(decided_on.id) != decided_on or not news_of(decided_on, owed):
+            return
+        filed = self._filed or self.book
+        self._unwritten.append(owed)
         self._hold(filed)
         log.error("stop_due_unrecorded", deployment=decided_on.id, reason=reason.value)
         self._ring()
 
     async def _catch_up(self) -> None:
         """First of all, what fell due meanwhile is written."""
-        for name, owed in tuple(self._unwritten.items()):
+        while self._unwritten:
+            owed = self._unwritten[0]
             try:
                 await self._write(partial(write_late, owed=owed), late=True)
             except Overtaken:
                 raise
             except (Stale, Refusal) as dropped:
-                log.info("late_stop_dropped", deployment=name, why=str(dropped))
-            del self._unwritten[name]
+                log.info("late_stop_dropped", deployment=owed.deployment, why=str(dropped))
+            del self._unwritten[0]
         if self._filed is not None:
             self._hold(self._filed)
 
@@ -213,7 +215,7 @@ class Store:
         """From now on this is what the file holds."""
         if self._unwritten:
             self._filed = filed
-            self.book = taken_in(filed, self._unwritten.values(), self._moment(self.now))
+            self.book = taken_in(filed, self._unwritten, self._moment(self.now))
         else:
             self._filed, self.book = None, filed
 

@@ -13,10 +13,11 @@ from datetime import datetime
 from typing import Any
 
 from controller.core.book import Book
+from controller.core.deployment import Record
 from controller.core.errors import Refusal
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
-from controller.core.lifecycle import SERVING
+from controller.core.lifecycle import SERVING, Phase
 from controller.store import deployments
 from controller.store.errors import Stale
 from controller.store.transaction import Moment, Tx
@@ -45,10 +46,18 @@ class Nowhere:
         return None
 
 
+def news_of(record: Record, owed: Unwritten) -> bool:
+    """Does it change anything? What serves is owed a stop; one that is owed may be drained for less long."""
+    if record.phase is not Phase.STOP_REQUIRED:
+        return record.phase in SERVING
+    left = record.drain_until
+    return left is not None and (owed.drain_until is None or owed.drain_until < left)
+
+
 def write_late(tx: Tx, owed: Unwritten) -> None:
-    """Owe the stop, unless it is owed or over by now. Raises Stale, Refusal."""
+    """Owe the stop, unless it is owed so or over by now. Raises Stale, Refusal."""
     record = tx.book.records.get(owed.deployment)
-    if record is not None and record.phase in SERVING:
+    if record is not None and news_of(record, owed):
         deployments.require_stop(tx, record, owed.reason, drain_until=owed.drain_until)
 
 

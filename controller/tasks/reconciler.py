@@ -374,9 +374,13 @@ class Reconciler:
             return None
         elif isinstance(decision, replacement.Retire):
             drain = self._store.now + model.drain_limit
-            await self._store.write(lambda tx: replacing.retire(tx, record, successor, drain_until=drain))
+            try:
+                await self._store.write(lambda tx: replacing.retire(tx, record, successor, drain_until=drain))
+            except StoreUnwritable:
+                if self._store.book.records.get(successor.id) == successor:
+                    self._store.owe_unwritten(record, StopReason.REPLACED, drain_until=drain)
         elif isinstance(decision, replacement.GiveUp):
-            await self._store.write(lambda tx: deployments.require_stop(tx, successor, decision.reason))
+            await self._store.oblige(successor, decision.reason)
         return None
 
     def _left_out(self, model: ModelPolicy, offer: str) -> bool:

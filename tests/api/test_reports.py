@@ -1,11 +1,14 @@
 """What follows from what a gateway saw."""
 
+from pathlib import Path
+
 import pytest
 
 from controller.api.client import Problem
 from controller.core.hang import Asked
 from controller.core.lifecycle import Phase
-from tests.api.world import World
+from tests.api.world import World, world
+from tests.support.stores import unwritable
 
 
 async def test_a_proven_deployment_is_shown_as_proven(house: World) -> None:
@@ -42,6 +45,17 @@ async def test_a_fault_of_the_machine_owes_its_stop(house: World, kind: str) -> 
     assert record.reason is not None
     assert record.reason.value == kind
     assert house.rung
+
+
+async def test_a_fault_of_the_machine_owes_its_stop_also_where_nothing_can_be_written(tmp_path: Path) -> None:
+    async with world(tmp_path) as house:
+        await house.serve()
+        with unwritable(tmp_path):
+            await house.lease(house.streams(), gateway="g-2")
+            await house.report("key-refused", gateway="g-1")
+            assert house.record().phase is Phase.ACTIVE  # another gateway streams from there
+            await house.report("key-refused", gateway="g-2")
+            assert house.record().phase is Phase.STOP_REQUIRED
 
 
 async def test_a_refused_key_is_a_hint_while_another_gateway_streams_from_there(house: World) -> None:

@@ -284,6 +284,13 @@ def test_stop_without_waiting_says_accepted_and_not_proven(run: Run, daemon: Fak
     assert daemon.asked == [("POST /v1/models/qwen/stop", {"now": True})]
 
 
+def test_stop_that_is_not_on_record_says_so(run: Run, daemon: FakeDaemon) -> None:
+    daemon.will("POST /v1/models/qwen/stop", {"obligations": ["o1"], "unrecorded": "disk full"})
+    ended = run("stop", "qwen", "--no-wait", "--json")
+    assert json.loads(ended.out)["unrecorded"] == "disk full"
+    assert "the store takes no writes (disk full): what runs is stopped all the same" in ended.err
+
+
 def test_stop_takes_a_deployments_id_too(run: Run, daemon: FakeDaemon) -> None:
     daemon.refuses("POST /v1/models/qwen-1/stop", "unknown_model", "no", status=404)
     daemon.will("POST /v1/deployments/qwen-1/stop", {"obligations": []})

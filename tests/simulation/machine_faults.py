@@ -133,9 +133,12 @@ def _clock_jump(stage: Stage, draw: random.Random) -> bool:
 
 
 def _disk(kind: str, most: float) -> Act:
-    """Full or locked; as long as any such trouble lasts."""
+    """Full or locked, as long as any such trouble lasts, from when something is there that may have to be stopped: who
+    asks for a model meanwhile comes later."""
 
     def act(stage: Stage, draw: random.Random) -> bool:
+        if not stage.ours():
+            return False
         machine = stage.a_machine(draw)
         word = kind.removeprefix("disk-").removeprefix("store-")
         setattr(machine.disk, word, True)
@@ -298,8 +301,8 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "suspend": Kind("the machine sleeps", _stopped("suspend", Machine.programs, 10, 12 * HOUR), 0.3, 1.0),
     "clock-jump": Kind("the machine's clock is wrong", _clock_jump, 0.4, 1.5),
-    "disk-full": Kind("the machine's disk is full", _disk("disk-full", 2 * HOUR), 0.3, 1.0),
-    "store-locked": Kind("somebody holds a lock on the store", _disk("store-locked", 30 * MINUTE), 0.3, 1.0),
+    "disk-full": Kind("the machine's disk is full", _disk("disk-full", 12 * HOUR), 0.3, 1.0),
+    "store-locked": Kind("somebody holds a lock on the store", _disk("store-locked", 2 * HOUR), 0.3, 1.0),
     "network-out": Kind("the machine has no way to the outside", _network_out, 0.3, 1.0),
     "store-restored": Kind("an old copy of the store is put back", _store_restored, 0.2, 0.6),
     "take-over": Kind("a second daemon takes the store of one that stands still", _take_over, 0.2, 0.6),

@@ -8,6 +8,7 @@ beyond the design's 60 s is a violation; what was billed for nothing meanwhile i
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 from controller.emulators.runpod.queued_pods import QUEUED, QueuedPod
@@ -27,6 +28,8 @@ PATIENCE_MOST_S: Final = 300.0
 UNUSED_MOST_S: Final = 2 * 900.0 + DRAIN_S + 900.0
 """Nothing may be alive and unused for longer: twice the startup deadline, a drain, and time to see and prove."""
 IDLE_AFTER_S: Final = 300.0
+SERVED_MORE_S: Final = 300.0
+"""What has served is stopped when it is idle, written or not; a restart on the way takes a while."""
 UNOWED_MOST_S: Final = 1800.0
 """Two listings of the slow rhythm, the grace of an orphan, a doubt about an old copy of the store."""
 TOGETHER_MOST_S: Final = 3 * 900.0 + 900.0
@@ -104,10 +107,10 @@ class Overdue:
             self.leaked += span
         if machine is None or not self.can_act(machine):
             return
-        if not len(use):
+        if not len(use) and (self.can_write() or self._owed_by_key(machine, life)):
             watch.unused += span
         if not self.told_to_wait(machine):
-            self._judge_unused(life, watch)
+            self._judge_unused(machine, life, watch)
         self._judge_due(machine, life, watch, span)
         if self.can_write():
             self._judge_unowed(machine, life, watch, span)
@@ -115,9 +118,22 @@ class Overdue:
         self._judge_stalled(machine, life, watch, span)
         self._judge_removed(machine, life, watch, span)
 
-    def _judge_unused(self, life: Life, watch: Watch) -> None:
-        if watch.unused > UNUSED_MOST_S:
+    def _judge_unused(self, machine: Machine, life: Life, watch: Watch) -> None:
+        if watch.unused > (self._idle_most(machine, life) if watch.uses else UNUSED_MOST_S):
             self.audit.violated(10, f"{life.pod.id} is alive and unused for {watch.unused:.0f} s")
+
+    def _idle_most(self, machine: Machine, life: Life) -> float:
+        """Nothing is idled out sooner than it could be had again."""
+        kept = [duty.model for duty in self.audit.told[machine.name].of_pod(life.pod.id, None)]
+        if machine.daemon is None or not kept:
+            return UNUSED_MOST_S
+        cold_start = machine.daemon.store.book.memory(str(kept[0])).cold_start or timedelta(0)
+        return min(max(IDLE_AFTER_S, cold_start.total_seconds()) + SERVED_MORE_S, UNUSED_MOST_S)
+
+    def _owed_by_key(self, machine: Machine, life: Life) -> bool:
+        """Is there a duty that names this very pod? Where one took another's place under the same marks, or was made by
+        a lost create, that has to be written before anybody may stop it (invariants 3 and 4)."""
+        return any(duty.pod == life.pod.id for duty in self.audit.told[machine.name].owed.values())
 
     def _judge_unowed(self, machine: Machine, life: Life, watch: Watch, span: float) -> None:
         """What bills is owed, but for the time until an orphan is known for one (invariant 1)."""

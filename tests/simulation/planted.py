@@ -158,6 +158,21 @@ def _bill_ignored() -> None:
     _swap(billing, "contradicted", lambda _: lambda bill, settled: {})
 
 
+def _unwritten_forgotten() -> None:
+    _swap(Store, "owe_unwritten", lambda _: lambda self, decided_on, reason, *, drain_until=None: None)
+
+
+def _unwritten_unsent() -> None:
+    def wrong(real: Any) -> Any:
+        async def sent(self: Any, duty: Any, key: Any, *, late: bool) -> None:
+            if not late:
+                await real(self, duty, key, late=False)
+
+        return sent
+
+    _swap(executor.Executor, "_send_stops", wrong)
+
+
 def _stall_ignored() -> None:
     _swap(machine_log, "stalled", lambda _: lambda logged, *, phase, stall_after: None)
 
@@ -177,6 +192,8 @@ PLANTED: Final[dict[str, Planted]] = {
     "any-account": Planted("another account's empty listing is believed", _any_account),
     "queue-ignored": Planted("what waits in the provider's queue is not looked at", _queue_ignored),
     "bill-ignored": Planted("what is billed after its end is believed gone", _bill_ignored),
+    "unwritten-forgotten": Planted("what falls due while nothing can be written is not owed", _unwritten_forgotten),
+    "unwritten-unsent": Planted("while nothing can be written no stop is sent", _unwritten_unsent),
     "stall-ignored": Planted("cards that wait for each other are waited for", _stall_ignored),
     "never-stops": Planted("nothing is ever stopped", _never_stops),
 }

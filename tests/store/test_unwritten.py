@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ async def told(store: Store, after: int) -> list[tuple[str, bool]]:
 def phase_in(folder: Path) -> str:
     with closing(sqlite3.connect(folder / "store.db")) as connection:
         return str(connection.execute("SELECT phase FROM deployments").fetchone()[0])
+
+
+def drain_in(folder: Path) -> int | None:
+    with closing(sqlite3.connect(folder / "store.db")) as connection:
+        (found,) = connection.execute("SELECT drain_until_ms FROM deployments").fetchone()
+    return None if found is None else int(found)
 
 
 async def test_it_is_owed_to_all_who_read_and_told_before_anything_else_when_writing_works(tmp_path: Path) -> None:
@@ -78,6 +85,26 @@ async def test_it_is_owed_once_and_for_the_reason_that_came_first(tmp_path: Path
             await store.oblige(store.book.records[NAME], StopReason.HUNG)
             assert store.book.records[NAME].reason is StopReason.IDLE
         await store.write(lambda tx: tx.line("clock.jumped"))
+        assert [event for event, _ in await told(store, before)].count("deployment.phase") == 1
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["drain on record", "drain in the book"])
+async def test_a_drain_that_runs_may_be_shortened_and_is_never_put_off(tmp_path: Path, written: bool) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        await running(store)
+        sooner, later = store.now + timedelta(minutes=5), store.now + timedelta(minutes=10)
+        record, before = store.book.records[NAME], store.book.seq_latest
+        if written:
+            await store.oblige(record, StopReason.IDLE, drain_until=sooner)
+        with unwritable(tmp_path):
+            if not written:
+                await store.oblige(record, StopReason.IDLE, drain_until=sooner)
+            for drain_until, left in [(later, sooner), (sooner, sooner), (None, None), (later, None)]:
+                store.owe_unwritten(store.book.records[NAME], StopReason.OPERATOR_REQUEST, drain_until=drain_until)
+                assert store.book.records[NAME].drain_until == left
+        await store.write(lambda tx: tx.line("clock.jumped"))
+        assert (store.book.records[NAME].drain_until, drain_in(tmp_path)) == (None, None)
         assert [event for event, _ in await told(store, before)].count("deployment.phase") == 1
 
 

@@ -1,5 +1,6 @@
 """Does what serves make way for its successor, and stay where there is none? Are slots filled again?"""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,7 @@ from controller.core.replacement import UNTRIED_FOR
 from controller.providers.fake.adapter import Made
 from controller.store import duties, replacing
 from controller.tasks.reconciler import Reconciler
+from tests.support.stores import unwritable
 from tests.tasks.reconciling import asked, creates, passed, reconciler
 from tests.tasks.world import Bench, on_bench
 
@@ -75,6 +77,19 @@ async def test_the_old_one_drains_and_is_stopped_as_replaced_once_its_successor_
     assert (old.phase, old.reason) == (Phase.STOP_REQUIRED, StopReason.REPLACED)
     assert old.drain_until == bench.store.now + bench.model.drain_limit
     assert successor(bench).phase is Phase.ACTIVE
+
+
+@on_bench
+async def test_two_of_them_do_not_bill_for_as_long_as_nothing_can_be_written(bench: Bench) -> None:
+    task = await asked_for(bench)
+    await passed(bench, task)
+    await passed(bench, task)
+    await prove(bench, successor(bench))
+    with unwritable(bench.folder):
+        await passed(bench, task)
+        old = bench.record()
+        assert (old.phase, old.reason) == (Phase.STOP_REQUIRED, StopReason.REPLACED)
+        assert old.drain_until == bench.store.now + bench.model.drain_limit
 
 
 @on_bench
@@ -182,8 +197,11 @@ async def test_a_successor_whose_answer_was_lost_allows_no_second(bench: Bench) 
     assert bench.record().phase is Phase.ACTIVE
 
 
+@pytest.mark.parametrize("written", [True, False])
 @on_bench
-async def test_a_successor_that_gateways_try_in_vain_is_given_up_and_the_old_one_serves_on(bench: Bench) -> None:
+async def test_a_successor_that_gateways_try_in_vain_is_given_up_and_the_old_one_serves_on(
+    bench: Bench, written: bool
+) -> None:
     task = await asked_for(bench)
     await passed(bench, task)
     await passed(bench, task)
@@ -194,9 +212,10 @@ async def test_a_successor_that_gateways_try_in_vain_is_given_up_and_the_old_one
     await passed(bench, task)
     assert successor(bench).phase is Phase.ACTIVE
     await bench.move(1)
-    await passed(bench, task)
-    assert (successor(bench).phase, successor(bench).reason) == (Phase.STOP_REQUIRED, StopReason.STARTUP_DEADLINE)
-    assert bench.record().phase is Phase.ACTIVE
+    with nullcontext() if written else unwritable(bench.folder):
+        await passed(bench, task)
+        assert (successor(bench).phase, successor(bench).reason) == (Phase.STOP_REQUIRED, StopReason.STARTUP_DEADLINE)
+        assert bench.record().phase is Phase.ACTIVE
 
 
 @on_bench
