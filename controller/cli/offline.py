@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from controller.cli.exits import Exit, Failure
 from controller.clock import from_ms
 from controller.core.obligation import Ending
+from controller.store.read_only import read_only
 
 Body = dict[str, Any]
 T = TypeVar("T")
@@ -57,8 +58,7 @@ def _read(store: Path, query: Callable[[sqlite3.Connection], T]) -> T:
 def _opened(store: Path) -> Iterator[sqlite3.Connection]:
     if not store.exists():
         raise Failure(Exit.UNREACHABLE, f"the daemon is down, and there is no store at {store}")
-    uri = f"{store.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=2, isolation_level=None)) as rows:
+    with closing(read_only(store, wait=2)) as rows:
         rows.execute("PRAGMA query_only = ON")
         yield rows
 

@@ -132,12 +132,7 @@ class Book:
     def at_rest(self) -> bool:
         """Nothing on record could bill: no deployment holds a slot, no duty is open, and nothing of ours is out there
         without a record."""
-        return not (
-            self.matching_since is not None
-            or self._live
-            or any(duty.open for duty in self.obligations.values())
-            or _any_ours(self.sightings)
-        )
+        return not (self.matching_since is not None or self._live or self.owing or _any_ours(self.sightings))
 
     @cached_property
     def unrecorded(self) -> bool:
@@ -175,6 +170,11 @@ class Book:
     def duties(self, deployment: DeploymentId) -> tuple[Obligation, ...]:
         """Its open obligations."""
         return tuple(duty for duty in self.obligations.values() if duty.deployment == deployment and duty.open)
+
+    @property
+    def owing(self) -> bool:
+        """Is there anything that has to be stopped one day?"""
+        return any(duty.open for duty in self.obligations.values())
 
     def owed(self) -> tuple[Obligation, ...]:
         """Obligations whose stop is wanted and unproven, oldest first."""

@@ -5,6 +5,7 @@ called or run by it.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from controller.core.backoff import Holding
 from controller.core.identity import Scope
@@ -45,7 +46,8 @@ async def build(settings: Settings, seams: Seams, *, mode: Mode = NORMAL) -> Dae
     try:
         past = await recollect(store, settings.places.evidence, seams.blocking)
         run = Run(id=run_id, key=key, mode=mode, accepted=settings.accepted(), past=past)
-        await store.write(lambda tx: take_over(tx, run, policy))
+        take = partial(take_over, run=run, policy=policy)
+        await (store.take_over(take) if past.older is None else store.write(take))
         if store.book.matching_since is not None:
             store.epochs_known = store.book.epoch_latest
         drains = {alias: model.drain_limit for alias, model in models.items()}

@@ -19,6 +19,7 @@ from controller.daemon.built import NORMAL, Daemon, Mode, Seams
 from controller.settings import ConfigProblems, Settings, load, load_accepted
 from controller.settings.places import places
 from controller.store.errors import StoreDamaged, StoreNewer
+from controller.store.read_only import read_only
 from controller.store.salvage import UNREAD, salvage
 from controller.store.standing import standing
 
@@ -149,7 +150,7 @@ def _accepted_while_owing(store: Path) -> str | None:
     if not store.exists():
         return None
     try:
-        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+        with closing(read_only(store)) as connection:
             owed = connection.execute("SELECT count(*) FROM obligations WHERE ended_at_ms IS NULL").fetchone()[0]
             accepted = connection.execute("SELECT accepted_config FROM meta").fetchone()
     except sqlite3.Error:

@@ -135,8 +135,7 @@ def _check_key(tx: Tx, run: Run, policy: HostingPolicy) -> None:
     known = tx.book.account.digest
     if known == digest:
         return
-    owing = any(duty.open for duty in tx.book.obligations.values())
-    if known is not None and owing:
+    if known is not None and tx.book.owing:
         why = "the provider's key changed while something is owed"
         tx.put_account(AccountTrust(digest=digest, trusted=False, why=why))
         tx.line("account.changed", detail={"text": why})

@@ -17,6 +17,7 @@ from pathlib import Path
 from controller.clock import from_ms, to_ms
 from controller.store.database import FileLock, schema_of
 from controller.store.errors import StoreDamaged, StoreForeign, StoreNewer
+from controller.store.read_only import read_only
 from controller.store.schema import HEAD
 
 SIDES = ("-wal", "-shm")
@@ -59,15 +60,11 @@ def contents(path: Path) -> Contents:
     if found > HEAD:
         raise StoreNewer(path, found, HEAD)
     try:
-        with closing(_reading(path)) as rows:
+        with closing(read_only(path)) as rows:
             _require_whole(rows, path)
             return _contents(rows, path, found)
     except sqlite3.DatabaseError as problem:
         raise StoreDamaged(path, str(problem)) from problem
-
-
-def _reading(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5, isolation_level=None)
 
 
 def _require_whole(rows: sqlite3.Connection, path: Path) -> None:
@@ -123,7 +120,7 @@ def _copy(store: Path, to: Path) -> None:
     """One file without a journal beside it."""
     os.close(os.open(to, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
-        with closing(_reading(store)) as source, closing(sqlite3.connect(to, isolation_level=None)) as copy:
+        with closing(read_only(store)) as source, closing(sqlite3.connect(to, isolation_level=None)) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.DatabaseError as problem:

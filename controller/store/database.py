@@ -10,7 +10,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from controller.store.connection import opening
 from controller.store.errors import StoreDamaged, StoreInUse, StoreNewer, StoreUnwritable
+from controller.store.read_only import read_only
 from controller.store.schema import HEAD
 
 BUSY_MS: Final = 5000
@@ -43,16 +44,20 @@ class FileLock:
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Raises StoreInUse, naming the process that holds it."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Raises StoreInUse, naming the process that holds it; StoreUnwritable where the file cannot be made."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise StoreUnwritable(f"{self._path}: {problem.strerror}") from problem
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
             os.close(descriptor)
             raise StoreInUse(self.store, holder or None) from problem
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # on a full disk the lock is held without a word on who holds it
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
         self._descriptor = descriptor
 
     @property
@@ -80,7 +85,7 @@ def schema_of(path: Path) -> str | None:
     if not path.exists() or path.stat().st_size == 0:
         return None
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(read_only(path)) as connection:
             return _checked_schema(connection, path)
     except sqlite3.OperationalError as problem:
         raise StoreUnwritable(f"{path}: {problem}") from problem

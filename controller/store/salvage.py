@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from controller.ids import Randomness
 from controller.store.database import prepare
 from controller.store.load import load
+from controller.store.read_only import read_only
 
 EPOCHS_ABOVE: Final = 1_000_000
 """What was granted since this copy was made, by whoever goes on with the file, stays below."""
@@ -46,17 +47,13 @@ def salvage(store: Path, *, identity: Identity, now: datetime, randomness: Rando
 
 
 def _last_evidence(store: Path) -> int:
-    with closing(_readable(store)) as connection:
+    with closing(read_only(store)) as connection:
         return int(connection.execute("SELECT coalesce(max(seq), 0) FROM evidence").fetchone()[0])
 
 
 def _open_duties(store: Path) -> int:
-    with closing(_readable(store)) as connection:
+    with closing(read_only(store)) as connection:
         return int(connection.execute("SELECT count(*) FROM obligations WHERE ended_at_ms IS NULL").fetchone()[0])
-
-
-def _readable(store: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)
 
 
 def _copy(store: Path, to: Path, *, identity: Identity, now: datetime, randomness: Randomness) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 from controller.clock import from_ms
 from controller.core.removal import RUNNING, Confirmed, Machine
 from controller.core.spend import to_usd
+from controller.store.read_only import read_only
 
 _RUNNING: Final = ", ".join(f"'{phase.value}'" for phase in sorted(RUNNING))
 _MACHINES: Final = f"SELECT model, usd_micros_per_hour FROM deployments WHERE phase IN ({_RUNNING})"  # noqa: S608 - constants
@@ -34,9 +35,8 @@ def standing(store: Path) -> Standing | None:
     """`None`: there is no store, or none that can be read."""
     if not store.exists():
         return None
-    uri = f"{store.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(uri, uri=True, timeout=2)) as rows:
+        with closing(read_only(store, wait=2)) as rows:
             found = rows.execute(_MACHINES).fetchall()
             accepted = rows.execute("SELECT accepted_config FROM meta").fetchone()
             return Standing(

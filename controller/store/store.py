@@ -30,25 +30,23 @@ from controller.core.restoration import newer
 from controller.core.timekeeping import Kept
 from controller.ids import Randomness
 from controller.store import deployments, elapsed
+from controller.store.aside import passes, read_aside, refusal_to_open
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
 from controller.store.errors import (
     Overtaken,
     Stale,
-    StoreDamaged,
-    StoreError,
     StoreTaken,
     StoreUnreadable,
     StoreUnwritable,
 )
 from controller.store.load import kept_time, load, trimmed
 from controller.store.timekeeper import Timekeeper
-from controller.store.transaction import BEGUN, Moment, Tx
+from controller.store.transaction import BEGUN, BEGUN_SINCE, Moment, Tx
 from controller.store.unwritten import Unwritten, news_of, taken_in, write_late
 
 WRITE_LIMIT: Final = timedelta(seconds=15)
 """Longer than SQLite waits for another process's lock; then the connection is given up and made anew."""
 
-BEGUN_SINCE: Final = "SELECT 1 FROM evidence WHERE seq > ? AND event = ? LIMIT 1"
 TRIMMED_EVERY: Final = timedelta(hours=1)
 
 T = TypeVar("T")
@@ -90,6 +88,9 @@ class Store:
         self._unwritten: list[Unwritten] = []
         self._filed: Book | None = None
         """What the file holds, while the book tells of more."""
+        self._first: Callable[[Tx], object] | None = None
+        """What this run begins with, where that could not be written yet."""
+        self._aside: Path | None = None  # the file, while it can only be read as it stands
 
     @classmethod
     async def open(
@@ -114,27 +115,39 @@ class Store:
         try:
             prepare(path)
             store = cls(open_engine(path, creator), file_lock, clock=clock, randomness=randomness)
-            await store._begin(identity)
+            await store._begin(identity, path)
         except (DBAPIError, sqlite3.Error, OSError, ValueError) as problem:
             file_lock.give_back()
-            raise _refusal_to_open(path, problem) from problem
+            raise refusal_to_open(path, problem) from problem
         except BaseException:
             file_lock.give_back()
             raise
         return store
 
-    async def _begin(self, identity: tuple[str, str, str]) -> None:
+    async def _begin(self, identity: tuple[str, str, str], path: Path) -> None:
         self._identity = identity
         try:
-            connection = await self._connected()
-            async with connection.begin():
-                self.clock = Timekeeper(self._machine, await connection.run_sync(kept_time))
-                self.book = await connection.run_sync(self._load)
+            await self._read_first(path)
         except BaseException:
             await self.close()
             raise
         self._trim_at = self.clock.now() + TRIMMED_EVERY
         self.epochs_known = self.book.epoch_latest
+
+    async def _read_first(self, path: Path) -> None:
+        try:
+            await (await self._connected()).run_sync(_in_one, self._take_in)
+        except (DBAPIError, sqlite3.Error, OSError) as problem:
+            if not passes(problem):
+                raise
+            await self._drop_connection()
+            read_aside(path, self._take_in, otherwise=problem)
+            self._aside = path
+            await self._failed()
+
+    def _take_in(self, connection: Connection) -> None:
+        self.clock = Timekeeper(self._machine, kept_time(connection))
+        self.book = self._load(connection)
 
     def _load(self, connection: Connection) -> Book:
         owner, provider, account = self._identity
@@ -178,6 +191,23 @@ class Store:
             self._ring()
         return result[0]
 
+    @property
+    def taken_over(self) -> bool:
+        """Is it on record that this run has begun? Until then its leases are those of the run before."""
+        return self._first is None
+
+    async def take_over(self, work: Callable[[Tx], object]) -> None:
+        """What a run begins with. Where it cannot be written and something is owed, the run begins all the same, to
+        stop what is to be stopped, and this comes before all else once writing works. Raises as `write`, where nothing
+        is owed or an old copy is not yet matched with what runs."""
+        try:
+            await self.write(work)
+        except StoreUnwritable as problem:
+            if self.book.matching_since is not None or not self.book.owing:
+                raise
+            self._first = work
+            log.error("start_unrecorded", error=str(problem))
+
     async def oblige(self, record: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
         """Owe its stop, on record or, where nothing can be written, in the book alone. Raises Refusal, Stale."""
         try:
@@ -186,8 +216,7 @@ class Store:
             self.owe_unwritten(record, reason, drain_until=drain_until)
 
     def owe_unwritten(self, decided_on: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
-        """Take into the book that a stop is due, or its drain ends sooner, which could not be written: see
-        `unwritten`."""
+        """Take into the book that a stop is due, or sooner, which could not be written: see `unwritten`."""
         owed = Unwritten(deployment=decided_on.id, reason=reason, drain_until=drain_until, at=self.now)
         if self.book.records.get(decided_on.id) != decided_on or not news_of(decided_on, owed):
             return
@@ -198,7 +227,10 @@ class Store:
         self._ring()
 
     async def _catch_up(self) -> None:
-        """First of all, what fell due meanwhile is written."""
+        """First of all, that this run has begun, and what fell due meanwhile."""
+        if self._first is not None:
+            await self._write(self._first)
+            self._first = None
         while self._unwritten:
             owed = self._unwritten[0]
             try:
@@ -269,7 +301,7 @@ class Store:
             await self._failed()
             raise StoreUnwritable(str(problem.__cause__ or problem)) from problem
         self._hold(self._trimmed(book))
-        self.unwritable_since = None
+        self.unwritable_since = self._aside = None
         return outcome
 
     def _require_ours(self, connection: Connection) -> None:
@@ -291,9 +323,7 @@ class Store:
         """What a later process begins with. A lead over everybody else's time is worth keeping only while something is
         owed: stamps of what is open rest on it."""
         truth = self.clock.contradicted
-        if truth is None or any(duty.open for duty in book.obligations.values()):
-            return kept
-        return replace(kept, mark=truth)
+        return kept if truth is None or book.owing else replace(kept, mark=truth)
 
     async def _failed(self) -> None:
         self._doubtful = True
@@ -329,7 +359,10 @@ class Store:
             return await connection.run_sync(_in_one, work)
         except (DBAPIError, sqlite3.Error) as problem:
             await self._drop_connection()
-            raise StoreUnreadable(str(problem.__cause__ or problem)) from problem
+            unreadable = StoreUnreadable(str(problem.__cause__ or problem))
+            if self._aside is None:
+                raise unreadable from problem
+            return read_aside(self._aside, work, otherwise=unreadable)
 
     async def _connected(self) -> AsyncConnection:
         if self._connection is None:
@@ -365,11 +398,3 @@ def _in_one(connection: Connection, work: Callable[[Connection], T]) -> T:
     """A whole transaction by one trip into SQLAlchemy, which makes a greenlet for each."""
     with connection.begin():
         return work(connection)
-
-
-def _refusal_to_open(path: Path, problem: Exception) -> StoreError:
-    """Locked, full and forbidden pass; what cannot be read as what was written does not."""
-    cause = problem.orig if isinstance(problem, DBAPIError) else problem
-    if isinstance(cause, sqlite3.OperationalError | OSError):
-        return StoreUnwritable(f"{path}: {cause}")
-    return StoreDamaged(path, str(cause))

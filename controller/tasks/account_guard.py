@@ -58,7 +58,7 @@ class AccountGuard:
         elif known := shown & self._recorded_before_the_doubt():
             key = min(known, key=str)
             await self._store.write(lambda tx: _trust(tx, key, "a recorded resource is seen again"))
-        elif not any(duty.open for duty in self._store.book.obligations.values()):
+        elif not self._store.book.owing:
             await self._store.write(lambda tx: _trust(tx, None, "nothing is owed to the former account"))
 
     def _recorded_as_seen(self) -> frozenset[ResourceKey]:

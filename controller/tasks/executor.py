@@ -17,12 +17,11 @@ import structlog
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
-from controller.core import hosting, obligation
+from controller.core import obligation
 from controller.core.bad_places import passed_over
 from controller.core.deployment import Create, CreateAnswer, Record
 from controller.core.errors import Code, Refusal
 from controller.core.identity import DeploymentId, ObligationId, RequestId, ResourceKey, Tags
-from controller.core.lease import Lease, fence
 from controller.core.lifecycle import Phase
 from controller.core.obligation import Obligation, StopAnswer
 from controller.core.policy import HostingPolicy, ModelPolicy
@@ -46,6 +45,7 @@ from controller.store import declaring, deployments, duties, holds
 from controller.store.declaring import StartOf
 from controller.store.deployments import Planned
 from controller.store.errors import Stale, StoreUnwritable
+from controller.store.fencing import fence_call, fence_stop
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.supervision import contained
@@ -185,7 +185,7 @@ class Executor:
         if self._shut:
             return CreateNotSent(detail="not sent: the controller is ending")
         try:
-            self._fence_now(record)
+            fence_call(self._means.store, record, holder=self._means.holder)
         except (Refusal, Stale) as lapsed:
             return CreateNotSent(detail=f"not sent: {lapsed}, since this process did not run")
         return None
@@ -234,7 +234,7 @@ class Executor:
 
     async def _send_stop(self, duty: Obligation, key: ResourceKey) -> StopOutcome:
         try:
-            self._fence_now(duty)
+            fence_call(self._means.store, duty, holder=self._means.holder)
         except (Refusal, Stale) as lapsed:
             return StopRefused(detail=f"not sent: {lapsed}, since this process did not run")
         return await self._means.writing.stop(key)
@@ -244,43 +244,10 @@ class Executor:
         try:
             await self._means.store.write(lambda tx: duties.mark_stop(tx, duty.id, holder=self._means.holder))
         except StoreUnwritable:
-            self._fence(duty)
+            fence_stop(self._means.store, duty, holder=self._means.holder)
             log.error("stop_sent_unrecorded", obligation=duty.id)
             return False
         return True
-
-    def _fence(self, duty: Obligation) -> None:
-        """Refuse as the transaction would, by what was last read."""
-        self._fence_now(duty)
-        book, holder = self._means.store.book, self._means.holder
-        now = self._of_right(lease := book.leases.get(duties.lease_name(duty)))
-        record = book.records.get(duty.deployment) if duty.deployment is not None else None
-        if record is None:
-            fence(lease, epoch=duty.epoch, holder=holder, now=now)
-        else:
-            hosting.stop(record, hosting.Claim(lease=lease, epoch=record.epoch, holder=holder, now=now))
-
-    def _fence_now(self, subject: Record | Obligation) -> None:
-        """Asked when a call is about to leave: since its commit this process may have been stopped for longer than its
-        lease, and the file may be another daemon's by now. Raises Stale or Refusal."""
-        store, now = self._means.store, self._means.store.now
-        if not store.holds_file:
-            raise Stale("the lock on the store's file is lost")
-        if isinstance(subject, Record):  # a create carries its epoch
-            lease, epoch = store.book.leases.get(subject.id), subject.epoch
-        else:
-            lease = store.book.leases.get(duties.lease_name(subject))
-            epoch = subject.epoch if lease is None else lease.epoch
-            now = self._of_right(lease)
-        fence(lease, epoch=epoch, holder=self._means.holder, now=now)
-
-    def _of_right(self, lease: Lease | None) -> datetime:
-        """As of when a stop's lease counts. One that was live when the store could last be written cannot be renewed
-        since, nor can it be given to anybody else while the file's lock is ours (invariant 4)."""
-        since, now = self._means.store.unwritable_since, self._means.store.now
-        if since is None or lease is None or lease.expires_at is None or not lease.live(since):
-            return now
-        return min(now, lease.expires_at)
 
     async def _kept(self, work: Work) -> None:
         """Record an outcome: for as long as it takes while we live, for RECORD_LIMIT once we are being ended."""

@@ -37,6 +37,8 @@ class LeaseKeeper:
         self._asked_at = store.now
 
     async def run_pass(self) -> datetime | None:
+        if not self._store.taken_over:
+            await self._write(lambda tx: None)  # that this run has begun comes before it; only then has it leases
         now = self._store.now
         if any(not lease.live(now) for lease in self._held()):
             await self._write(self._take_anew)

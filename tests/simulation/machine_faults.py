@@ -301,7 +301,7 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "suspend": Kind("the machine sleeps", _stopped("suspend", Machine.programs, 10, 12 * HOUR), 0.3, 1.0),
     "clock-jump": Kind("the machine's clock is wrong", _clock_jump, 0.4, 1.5),
-    "disk-full": Kind("the machine's disk is full", _disk("disk-full", 12 * HOUR), 0.3, 1.0),
+    "disk-full": Kind("the machine's disk is full", _disk("disk-full", 6 * HOUR), 0.3, 1.0),
     "store-locked": Kind("somebody holds a lock on the store", _disk("store-locked", 2 * HOUR), 0.3, 1.0),
     "network-out": Kind("the machine has no way to the outside", _network_out, 0.3, 1.0),
     "store-restored": Kind("an old copy of the store is put back", _store_restored, 0.2, 0.6),

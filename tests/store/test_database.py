@@ -168,7 +168,7 @@ async def test_a_file_that_another_program_has_locked_is_not_called_damaged(
     path = await made(tmp_path)
     change(path, "PRAGMA journal_mode=DELETE")
     real = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda at, **how: real(at, timeout=0, **how))
+    monkeypatch.setattr(sqlite3, "connect", lambda at, **how: real(at, **how | {"timeout": 0}))
     with closing(real(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreUnwritable, match="locked"):

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ from controller.store import deployments
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.outbox import lines_after
 from controller.store.store import Store
+from controller.store.unwritten import Unwritten, news_of
+from tests.core.samples import record as sample
 from tests.store.samples import PROOF, accept, opened, submit
 from tests.support.clocks import HandClock
 from tests.support.stores import unwritable
@@ -86,6 +88,32 @@ async def test_it_is_owed_once_and_for_the_reason_that_came_first(tmp_path: Path
             assert store.book.records[NAME].reason is StopReason.IDLE
         await store.write(lambda tx: tx.line("clock.jumped"))
         assert [event for event, _ in await told(store, before)].count("deployment.phase") == 1
+
+
+EARLY, LATE = datetime(2026, 11, 30, 12, tzinfo=UTC), datetime(2026, 11, 30, 13, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("phase", "left", "drain_until", "news"),
+    [
+        (Phase.DECLARED, None, None, False),
+        (Phase.REQUESTED, None, None, True),
+        (Phase.ACTIVE, None, LATE, True),
+        (Phase.UNCERTAIN, None, None, False),
+        (Phase.STOPPED, None, None, False),
+        (Phase.STOP_REQUIRED, None, None, False),
+        (Phase.STOP_REQUIRED, None, EARLY, False),
+        (Phase.STOP_REQUIRED, LATE, None, True),
+        (Phase.STOP_REQUIRED, LATE, EARLY, True),
+        (Phase.STOP_REQUIRED, LATE, LATE, False),
+        (Phase.STOP_REQUIRED, EARLY, LATE, False),
+    ],
+)
+def test_news_is_what_serves_and_is_to_be_stopped_or_is_to_be_stopped_sooner(
+    phase: Phase, left: datetime | None, drain_until: datetime | None, news: bool
+) -> None:
+    owed = Unwritten(deployment=NAME, reason=StopReason.IDLE, drain_until=drain_until, at=EARLY)
+    assert news_of(sample(phase=phase, drain_until=left), owed) is news
 
 
 @pytest.mark.parametrize("written", [True, False], ids=["drain on record", "drain in the book"])

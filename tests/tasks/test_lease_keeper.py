@@ -13,9 +13,10 @@ from controller.core.lifecycle import Phase
 from controller.core.policy import LeaseExpiry
 from controller.providers.writing import CreateOutcome, Order
 from controller.store import deployments, duties
-from controller.store.errors import StoreTaken
+from controller.store.errors import StoreTaken, StoreUnwritable
 from controller.supervision import Pulse, Runner, Wake, keep_running
 from controller.tasks.lease_keeper import LeaseKeeper
+from tests.support.stores import unwritable
 from tests.tasks.world import Bench, on_bench
 
 
@@ -43,6 +44,21 @@ async def test_a_lease_is_renewed_each_minute_under_the_same_epoch(bench: Bench)
         await bench.move(60)
         assert left_s(bench) >= 240
     assert lease(bench).epoch == epoch
+
+
+@on_bench
+async def test_a_run_that_could_not_be_told_is_told_though_nobody_else_has_anything_to_write(bench: Bench) -> None:
+    await bench.serve()
+    task = keeper(bench)
+    await bench.move(1)
+    with unwritable(bench.folder):
+        await bench.store.take_over(lambda tx: tx.line("daemon.started"))
+        with pytest.raises(StoreUnwritable):
+            await task.run_pass()
+        assert await bench.events("daemon.started") == []
+    await task.run_pass()
+    assert bench.store.taken_over
+    assert len(await bench.events("daemon.started")) == 1
 
 
 @on_bench

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from controller.clock import Clock
+from controller.store.read_only import read_only
 from controller.store.schema import HEAD
 
 LIMIT: Final = timedelta(seconds=10)
@@ -56,7 +57,7 @@ def recorded(store: Path, clock: Clock) -> Recorded | None:
         return None
     deadline = clock.boot() + LIMIT
     try:
-        with closing(sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True, timeout=2)) as rows:
+        with closing(read_only(store, wait=2)) as rows:
             rows.execute("PRAGMA query_only = ON")
             rows.set_progress_handler(lambda: clock.boot() > deadline, _STEPS_BETWEEN_LOOKS)
             return _read(rows)
