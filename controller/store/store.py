@@ -286,7 +286,7 @@ class Store:
             filed, kept = self._filed or self.book, self.clock.kept
             tx = Tx(connection, filed, self._moment(kept.mark, late=late))
             outcome = work(tx)
-            if tx.book is not filed:
+            if tx.book is not filed or self.unwritable_since is not None:  # else a full disk takes nothing for a write
                 tx.put_mark(self._inherited(kept, tx.book))
             tx.finish()
             return outcome, tx.book

@@ -166,6 +166,29 @@ def test_what_is_being_stopped_unrecorded_gets_no_new_request() -> None:
     on_a_disk(play)
 
 
+def test_an_act_that_changes_nothing_is_no_sign_that_there_is_room() -> None:
+    """A transaction that writes nothing is committed on a full disk too. Taken for the end of the trouble it cost the
+    right to stop: the leases of before had run out by the time of what was then the next."""
+
+    async def play(world: World, disk: Disk) -> None:
+        world.configure("m1")
+        async with world.box() as box:
+            got = await box.chat(world)
+            await world.at(30)
+            disk.trouble = FULL
+            for _ in range(8):
+                await anyio.sleep(50)
+                got = await box.chat(world)
+            with pytest.raises(Problem, match=FULL):
+                await box.operators.post("/v1/unblock")
+            await world.until(lambda: not world.alive(), within=400)
+            assert world.now_s <= got.at + 360
+            disk.trouble = None
+            await world.until(lambda: len(world.events("obligation.discharged")) == 1, within=300)
+
+    on_a_disk(play)
+
+
 def test_a_start_that_fails_while_nothing_can_be_written_is_stopped_at_its_deadline_and_told() -> None:
     async def play(world: World, disk: Disk) -> None:
         world.configure("m1")

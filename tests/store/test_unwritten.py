@@ -19,7 +19,7 @@ from controller.store.store import Store
 from controller.store.unwritten import Unwritten, news_of
 from tests.core.samples import record as sample
 from tests.store.samples import PROOF, accept, opened, submit
-from tests.support.clocks import HandClock
+from tests.support.clocks import NOON, HandClock
 from tests.support.stores import unwritable
 
 NAME = DeploymentId("qwen-1")
@@ -65,6 +65,20 @@ async def test_it_is_owed_to_all_who_read_and_told_before_anything_else_when_wri
             ("obligation.due", True),
             ("clock.jumped", False),
         ]
+
+
+async def test_a_transaction_that_writes_nothing_proves_no_room(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with opened(tmp_path, clock) as store:
+        await running(store)
+        with unwritable(tmp_path):
+            for _ in range(2):
+                with pytest.raises(StoreUnwritable):
+                    await store.write(lambda tx: tx.line("clock.jumped") if store.unwritable_since is None else None)
+                assert store.unwritable_since == NOON
+                clock.move(timedelta(hours=1))
+        await store.write(lambda tx: None)
+        assert store.unwritable_since is None
 
 
 async def test_where_it_can_be_written_it_is_written(tmp_path: Path) -> None:
