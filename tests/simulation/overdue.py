@@ -163,7 +163,7 @@ class Overdue:
         known, daemon = self.audit.told[machine.name], machine.daemon
         told = known.duties
         yield from (
-            (duty.due, duty.deployment)
+            (A_MOMENT_S if duty.late else duty.due, duty.deployment)
             for duty in known.owed.values()
             if duty.pod == life.pod.id and duty.due is not None
         )

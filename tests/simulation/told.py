@@ -26,6 +26,8 @@ class Duty:
     model: str | None
     opened: float
     due: float | None = None
+    late: bool = False
+    """It fell due earlier, while that could not be written; calls of then count."""
     reason: str | None = None
     stops: int = 0
     sent: float = 0.0
@@ -167,7 +169,7 @@ def _keyed(told: Told, line: Line, _: float) -> None:
 
 def _due(told: Told, line: Line, now: float) -> None:
     duty = told.duties[line["obligation"]]
-    duty.due, duty.reason = now, line.get("reason")
+    duty.due, duty.reason, duty.late = now, line.get("reason"), "late" in (line.get("detail") or {})
     _pod(duty, line)
 
 
