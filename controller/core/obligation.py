@@ -201,7 +201,7 @@ def submit(duty: Obligation, sight: Sight, *, times: StopTimes, now: datetime) -
         return HoldStop(until=None, why="no stop is wanted")
     if duty.key is None:
         return HoldStop(until=None, why="no exact key is known")
-    if duty.stop_in_flight:
+    if duty.stop_in_flight and not _of_a_former_process(duty, times):
         return HoldStop(until=None, why="a stop is in flight")
     if times.drain_until is not None and now < times.drain_until:
         return HoldStop(until=times.drain_until, why="open requests may end")
@@ -216,7 +216,7 @@ def _submit_again(duty: Obligation, sight: Sight, *, times: StopTimes, now: date
         again_at = duty.stop_ended_at + times.again_after
         if sight.seen_at is None or sight.seen_at <= duty.stop_ended_at:
             return HoldStop(until=None, why="accepted; waiting for proof")
-    elif times.restarted_at is not None and (duty.stop_submitted_at or duty.stop_ended_at) < times.restarted_at:
+    elif times.restarted_at is not None and _of_a_former_process(duty, times):
         again_at = times.restarted_at
     else:
         again_at = duty.stop_ended_at + backoff(duty.stop_attempts, most=times.backoff_max)
@@ -225,6 +225,13 @@ def _submit_again(duty: Obligation, sight: Sight, *, times: StopTimes, now: date
     if now < again_at:
         return HoldStop(until=again_at, why="asked; to be asked again")
     return SubmitStop()
+
+
+def _of_a_former_process(duty: Obligation, times: StopTimes) -> bool:
+    """Was it asked for last by a process that has ended? Then nothing is in flight, though that may not be on record:
+    a run begins where nothing can be written too."""
+    sent_at = duty.stop_submitted_at or duty.stop_ended_at
+    return times.restarted_at is not None and sent_at is not None and sent_at < times.restarted_at
 
 
 def backoff(attempts: int, *, most: timedelta) -> timedelta:

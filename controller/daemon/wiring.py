@@ -74,7 +74,7 @@ def wire(store: Store, ports: Ports, wiring: Wiring) -> Daemon:
     clock, policy, models = store.clock, wiring.policy, wiring.models
     view: Cell[View] = Cell(View(interval=policy.listing_fast))
     wants, waits, leases, doubts = Wants(), Waits(), StreamLeases(lifetime=policy.stream_lease), Doubts()
-    executor = Executor(_means(store, ports, wiring))
+    executor = Executor(_means(store, ports, view, wiring))
     told = Told(view=view, wants=wants, stream_leases=leases, clock=clock)
     reconciler = Reconciler(store=store, told=told, executor=executor, charter=_charter(wiring))
     prefetcher = _prefetcher(store, view, wants, executor, wiring)
@@ -159,13 +159,14 @@ def _observer(store: Store, ports: Ports, view: Cell[View], wants: Wants, wiring
     return Observer(store=store, reading=ports.reading, prober=ports.prober, view=view, clock=clock, rules=rules)
 
 
-def _means(store: Store, ports: Ports, wiring: Wiring) -> Means:
+def _means(store: Store, ports: Ports, view: Cell[View], wiring: Wiring) -> Means:
     return Means(
         store=store,
         writing=ports.writing,
         policy=wiring.policy,
         holder=wiring.run_id,
         launches=wiring.fleet.launches,
+        sighted=lambda key: view.value.sighted.get(key),
     )
 
 

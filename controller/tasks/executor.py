@@ -71,6 +71,8 @@ class Means:
     holder: str
     """This process: leases are held under its name."""
     launches: Mapping[str, Launch]
+    sighted: Callable[[ResourceKey], datetime | None]
+    """When a resource was seen last."""
 
 
 Skip = Callable[[str], bool]
@@ -81,6 +83,23 @@ Work = Callable[[Tx], object]
 
 def _none(offer: str) -> bool:
     return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One stop call, and what was answered."""
+
+    at: datetime
+    outcome: StopOutcome = UNANSWERED
+    ended_at: datetime | None = None
+
+    @property
+    def taken(self) -> bool:
+        """Is it for the listings to say now whether there is anything left?"""
+        return isinstance(self.outcome, StopAccepted | StopNotFound)
+
+    def in_vain(self, seen_at: datetime | None) -> bool:
+        return not self.taken or (seen_at is not None and seen_at > (self.ended_at or self.at))
 
 
 class Executor:
@@ -211,6 +230,10 @@ class Executor:
         self._stopping.add(duty.id)
         self._group.start_soon(partial(contained, partial(self._stop, duty), name="stop"), name=f"stop {duty.id}")
 
+    def stopping(self, duty: Obligation) -> bool:
+        """Is a call of it on its way, or not on record yet? Whoever ends the duty first makes that untold for ever."""
+        return duty.id in self._stopping
+
     async def _stop(self, duty: Obligation) -> None:
         try:
             if duty.key is not None:
@@ -221,16 +244,34 @@ class Executor:
             self._stopping.discard(duty.id)
 
     async def _send_stops(self, duty: Obligation, key: ResourceKey, *, late: bool) -> None:
-        """One call; while nothing can be written, where nobody would ask for another, as many as it takes."""
-        store, policy, sent = self._means.store, self._means.policy, list[Sent]()
+        """One call; where its answer cannot be written nobody asks for another, and it is as many as it takes."""
+        sent = list[Sent]()
+
+        def record(tx: Tx) -> None:
+            _record_sent(tx, duty.id, sent, self._means.policy, late=late)
+
         try:
-            while not sent or (late and store.unwritable_since is not None and not sent[-1].accepted):
-                if sent:
-                    await anyio.sleep(_pause(sent, policy).total_seconds())
-                sent.append(Sent(at=store.now))
-                sent[-1] = Sent(at=sent[-1].at, outcome=await self._send_stop(duty, key))
+            while True:
+                sent.append(Sent(at=self._means.store.now))
+                outcome = await self._send_stop(duty, key)
+                sent[-1] = Sent(at=sent[-1].at, outcome=outcome, ended_at=self._means.store.now)
+                if await self._told_before_the_next(record, sent, key):
+                    sent.clear()
+                    return
         finally:
-            await self._kept(lambda tx: _record_sent(tx, duty.id, sent, policy, late=late))
+            if sent:
+                await self._kept(record)
+
+    async def _told_before_the_next(self, record: Work, sent: Sequence[Sent], key: ResourceKey) -> bool:
+        """Could it be recorded before another call is due? By the rules of `core.obligation`: what was accepted is
+        asked for again where it is still seen."""
+        due_at = self._means.store.now + _pause(sent, self._means.policy)
+        while not await self._written(record):
+            left = max(due_at - self._means.store.now, timedelta(0))
+            if not left and sent[-1].in_vain(self._means.sighted(key)):
+                return False
+            await anyio.sleep(min(left or RECORD_RETRY_MOST, RECORD_RETRY_MOST).total_seconds())
+        return True
 
     async def _send_stop(self, duty: Obligation, key: ResourceKey) -> StopOutcome:
         try:
@@ -261,30 +302,20 @@ class Executor:
     async def _recorded(self, work: Work) -> None:
         """Write until it is written: what was paid for or ended must not be forgotten while we live."""
         pause = RECORD_RETRY
-        while True:
-            try:
-                await self._means.store.write(work)
-            except StoreUnwritable as problem:
-                log.error("outcome_not_recorded", error=str(problem))
-                await anyio.sleep(pause.total_seconds())
-                pause = min(2 * pause, RECORD_RETRY_MOST)
-            except Stale as problem:
-                log.info("outcome_stale", why=str(problem))
-                return
-            else:
-                return
+        while not await self._written(work):
+            await anyio.sleep(pause.total_seconds())
+            pause = min(2 * pause, RECORD_RETRY_MOST)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """One stop call, and what was answered."""
-
-    at: datetime
-    outcome: StopOutcome = UNANSWERED
-
-    @property
-    def accepted(self) -> bool:
-        return isinstance(self.outcome, StopAccepted)
+    async def _written(self, work: Work) -> bool:
+        """Also where it came too late to count."""
+        try:
+            await self._means.store.write(work)
+        except StoreUnwritable as problem:
+            log.error("outcome_not_recorded", error=str(problem))
+            return False
+        except Stale as problem:
+            log.info("outcome_stale", why=str(problem))
+        return True
 
 
 def _record_create(tx: Tx, request: RequestId, outcome: CreateOutcome, policy: HostingPolicy) -> None:
@@ -337,14 +368,16 @@ def _end_round(tx: Tx, record: Record, outcome: CreateRejected, policy: HostingP
 def _pause(sent: Sequence[Sent], policy: HostingPolicy) -> timedelta:
     """Until the next call, as `core.obligation` has it for what can be written."""
     outcome = sent[-1].outcome
+    if sent[-1].taken:
+        return policy.stop_again_after
     asked = outcome.retry_after if isinstance(outcome, StopRefused) else None
     pause = obligation.backoff(len(sent), most=policy.stop_backoff_max)
     return max(pause, min(asked or pause, policy.stop_retry_after_max))
 
 
 def _record_sent(tx: Tx, duty: ObligationId, sent: Sequence[Sent], policy: HostingPolicy, *, late: bool) -> None:
-    for call in sent:
-        if late:
+    for before, call in enumerate(sent):
+        if late or before:
             duties.mark_late(tx, duty, sent_at=call.at)
         _record_stop(tx, duty, call.outcome, policy)
 

@@ -115,7 +115,7 @@ class ObligationSettler:
                 settle_after=self._policy.settle,
                 accepted_suffices=self._policy.stop_evidence is StopEvidence.ACCEPTED,
             )
-            if isinstance(verdict, obligation.Discharge):
+            if isinstance(verdict, obligation.Discharge) and not self._executor.stopping(duty):
                 evidence = verdict.evidence
                 await self._store.write(lambda tx: deployments.discharge(tx, duty.id, evidence))
                 return None

@@ -61,6 +61,15 @@ def test_a_stop_that_failed_before_our_restart_is_sent_again_without_its_backoff
     assert submit(in_flight, Sight(), times=restarted, now=ENDED + 3 * S) == SubmitStop()
 
 
+@pytest.mark.parametrize(("restarted_ms", "sent"), [(1, True), (0, False)])
+def test_a_stop_that_a_former_process_of_ours_sent_is_in_flight_no_more(restarted_ms: int, sent: bool) -> None:
+    """That it ended is on record only where a run that begins can write."""
+    in_flight = replace(DUE, stop_attempts=1, stop_submitted_at=T0)
+    restarted = replace(TIMES, restarted_at=T0 + restarted_ms * MS)
+    decision = submit(in_flight, Sight(), times=restarted, now=T0 + 60 * S)
+    assert isinstance(decision, SubmitStop) is sent
+
+
 @pytest.mark.parametrize("answer", [StopAnswer.REFUSED, StopAnswer.UNKNOWN])
 def test_a_stop_that_fails_in_the_very_moment_of_the_restart_waits_out_its_backoff(answer: StopAnswer) -> None:
     """Found by the simulation: sent and failed again and again, without time passing."""

@@ -166,6 +166,40 @@ def test_what_is_being_stopped_unrecorded_gets_no_new_request() -> None:
     on_a_disk(play)
 
 
+def test_a_stop_that_fails_as_the_disk_fills_is_sent_again() -> None:
+    async def play(world: World, disk: Disk) -> None:
+        world.configure("m1")
+        world.emulator.add_faults([{"match": {"method": "DELETE"}, "do": {"delay": 5, "answer": 500}}])
+        async with world.box() as box:
+            await box.chat(world)
+            await box.operators.post("/v1/stop", {"now": True})
+            await world.until(lambda: box.daemon.store.book.owed()[0].stop_in_flight, within=10)
+            disk.trouble = FULL
+            await world.until(lambda: len(world.deletes()) == 1, within=10)
+            world.emulator.faults.clear()
+            await world.until(lambda: not world.alive(), within=100)
+            disk.trouble = None
+            await world.until(lambda: not box.daemon.store.book.owed(), within=300)
+
+    on_a_disk(play)
+
+
+def test_a_stop_that_was_accepted_and_did_nothing_is_sent_again() -> None:
+    async def play(world: World, disk: Disk) -> None:
+        world.configure("m1")
+        world.emulator.add_faults([{"match": {"method": "DELETE"}, "times": 1, "do": {"ignore": True}}])
+        async with world.box() as box:
+            await box.chat(world)
+            await world.at(100)
+            disk.trouble = FULL
+            await box.operators.post("/v1/stop", {"now": True})
+            await world.until(lambda: not world.alive(), within=400)
+            disk.trouble = None
+            await world.until(lambda: not box.daemon.store.book.owed(), within=300)
+
+    on_a_disk(play)
+
+
 def test_an_act_that_changes_nothing_is_no_sign_that_there_is_room() -> None:
     """A transaction that writes nothing is committed on a full disk too. Taken for the end of the trouble it cost the
     right to stop: the leases of before had run out by the time of what was then the next."""

@@ -88,6 +88,27 @@ def test_a_stop_that_was_owed_is_sent_by_the_next_run_too() -> None:
     on_a_disk(play)
 
 
+def test_a_stop_that_was_on_its_way_when_the_run_before_died_is_sent_by_the_next_run_too() -> None:
+    async def play(world: World, disk: Disk) -> None:
+        world.configure("m1")
+        world.emulator.add_faults([{"match": {"method": "DELETE"}, "do": {"hang": 20}}])
+        async with world.box(crash=True) as box:
+            await box.chat(world)
+            await box.operators.post("/v1/stop", {"now": True})
+            await world.until(lambda: box.daemon.store.book.owed()[0].stop_in_flight, within=10)
+            disk.trouble = FULL
+        world.emulator.faults.clear()
+        begun = world.now_s
+        async with world.box() as box:
+            await world.until(lambda: not world.alive(), within=100)
+            assert world.now_s <= begun + 90
+            disk.trouble = None
+            await world.until(lambda: not box.daemon.store.book.owed(), within=300)
+            assert len(world.events("stop.submitted")) == len(world.deletes()), "none is ended before it is told"
+
+    on_a_disk(play)
+
+
 def test_where_nothing_is_owed_it_does_not_start() -> None:
     async def play(world: World, disk: Disk) -> None:
         world.configure("m1")

@@ -273,9 +273,15 @@ async def test_once_shut_nothing_is_begun_and_what_is_in_flight_goes_on(bench: B
 @on_bench
 async def test_what_is_asked_for_before_its_group_runs_is_dropped_and_breaks_nothing(bench: Bench) -> None:
     duty, planned = await bench.require_stop(await bench.start()), await bench.submit("qwen-2", slot=1)
-    executor = Executor(
-        Means(store=bench.store, writing=bench.provider, policy=bench.policy, holder=bench.holder, launches={})
+    means = Means(
+        store=bench.store,
+        writing=bench.provider,
+        policy=bench.policy,
+        holder=bench.holder,
+        launches={},
+        sighted=lambda key: None,
     )
+    executor = Executor(means)
     executor.start(planned, bench.model)
     executor.stop(duty)
     await bench.settle()

@@ -16,6 +16,7 @@ from controller.providers.writing import (
     Writing,
 )
 from controller.store import duties
+from controller.tasks.obligation_settler import ObligationSettler
 from tests.tasks.world import Bench, on_bench
 from tests.tasks.writing import Port, broken, pauses_after_commit
 
@@ -200,6 +201,60 @@ async def test_a_stop_that_is_not_taken_is_asked_again_though_nothing_can_be_wri
         "unknown",
         "accepted",
     ]
+
+
+@on_bench
+async def test_a_stop_that_fails_as_writing_ends_is_asked_again(bench: Bench) -> None:
+    """It was on record as on its way, and stayed so: nobody sent another until there was room."""
+    port, duty = Port(bench), await owed(bench)
+    bench.provider.script.stops += [Ended.REFUSED, Ended.LOST_NOT_DONE]
+    port.before_stop = lambda key: bench.break_store() if not port.stopped_s[1:] else None
+    (await bench.executor(writing=port)).stop(duty)
+    await bench.move(100)
+    assert port.stopped_s == [0, 5, 15]
+    bench.mend_store()
+    await bench.move(10)
+    told = [line["detail"] for line in await bench.events("stop.submitted")]
+    assert told == [{"attempt": 1}, {"attempt": 2, "late": True}, {"attempt": 3, "late": True}]
+
+
+@pytest.mark.parametrize(("seen_s", "sent"), [(None, [0]), (0, [0]), (30, [0, 60]), (70, [0, 70])])
+@on_bench
+async def test_a_stop_that_was_taken_is_asked_again_where_its_resource_is_still_seen(
+    bench: Bench, seen_s: float | None, sent: list[float]
+) -> None:
+    port, duty = Port(bench), await owed(bench)
+    seen_at = None if seen_s is None else bench.clock.now() + timedelta(seconds=seen_s)
+    bench.break_store()
+    executor = await bench.executor(
+        writing=port, sighted=lambda key: seen_at if seen_at is not None and seen_at <= bench.clock.now() else None
+    )
+    executor.stop(duty)
+    await bench.move(250)
+    assert port.stopped_s == sent
+
+
+@on_bench
+async def test_a_duty_is_not_ended_before_the_stops_that_were_sent_for_it_are_told(bench: Bench) -> None:
+    """While nothing could be written one was sent, and its machine went: who ended the duty first left it untold."""
+    duty, executor = await owed(bench), await bench.executor()
+    settler = ObligationSettler(
+        store=bench.store, view=bench.view, stream_leases=bench.leases, executor=executor, policy=bench.policy
+    )
+    bench.break_store()
+    executor.stop(duty)
+    for _ in range(3):
+        await bench.move(100)
+        await bench.look()
+    bench.mend_store()
+    await settler.run_pass()
+    assert (bench.duty().open, await bench.events("stop.submitted")) == (True, [])
+    await bench.move(5)
+    assert len(await bench.events("stop.submitted")) == 1
+    await bench.move(1)
+    await bench.look()
+    await settler.run_pass()
+    assert not bench.duty().open
 
 
 @pytest.mark.parametrize(("asked_s", "waits_s"), [(4, 5), (120, 120), (300, 300), (301, 300)])

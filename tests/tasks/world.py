@@ -132,6 +132,7 @@ class Bench:
             policy=self.policy,
             holder=self.holder,
             launches={"qwen": LAUNCH, "other": LAUNCH},
+            sighted=lambda key: self.view.value.sighted.get(key),
         )
         executor = Executor(replace(means, **changes))
         await self.group.start(executor.run)
