@@ -48,6 +48,4 @@ def _right(store: Store, duty: Obligation, holder: str) -> tuple[Lease | None, d
         return lease, now
     if not store.taken_over:  # whose it was has ended, or its file's lock would not be ours
         return replace(lease, holder=holder, expires_at=now), now
-    if lease.expires_at is None or not lease.live(since):
-        return lease, now
-    return lease, min(now, lease.expires_at)
+    return lease, now if lease.expires_at is None else min(now, lease.expires_at)

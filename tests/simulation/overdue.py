@@ -123,9 +123,12 @@ class Overdue:
             self.audit.violated(10, f"{life.pod.id} is alive and unused for {watch.unused:.0f} s")
 
     def _idle_most(self, machine: Machine, life: Life) -> float:
-        """Nothing is idled out sooner than it could be had again."""
+        """Nothing is idled out sooner than it could be had again; and who reaches for it in vain uses it, as far as the
+        gateway knows."""
         kept = [duty.model for duty in self.audit.told[machine.name].of_pod(life.pod.id, None)]
-        if machine.daemon is None or not kept:
+        staged, now = self.audit.town.staged, self.audit.town.kernel.time
+        in_vain = staged.of(life.pod.id) - {"slowed"} or staged.touching({"proxy-out"}, now - UNUSED_MOST_S, now)
+        if machine.daemon is None or not kept or in_vain:
             return UNUSED_MOST_S
         cold_start = machine.daemon.store.book.memory(str(kept[0])).cold_start or timedelta(0)
         return min(max(IDLE_AFTER_S, cold_start.total_seconds()) + SERVED_MORE_S, UNUSED_MOST_S)
