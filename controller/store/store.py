@@ -31,6 +31,7 @@ from controller.core.timekeeping import Kept
 from controller.ids import Randomness
 from controller.store import deployments, elapsed
 from controller.store.aside import passes, read_aside, refusal_to_open
+from controller.store.begun import Tried, another_began, begin, tried
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
 from controller.store.errors import (
     Overtaken,
@@ -41,7 +42,7 @@ from controller.store.errors import (
 )
 from controller.store.load import kept_time, load, trimmed
 from controller.store.timekeeper import Timekeeper
-from controller.store.transaction import BEGUN, BEGUN_SINCE, Moment, Tx
+from controller.store.transaction import Moment, Tx
 from controller.store.unwritten import Unwritten, news_of, taken_in, write_late
 
 WRITE_LIMIT: Final = timedelta(seconds=15)
@@ -91,6 +92,7 @@ class Store:
         self._first: Callable[[Tx], object] | None = None
         """What this run begins with, where that could not be written yet."""
         self._aside: Path | None = None  # the file, while it can only be read as it stands
+        self._tried: Tried | None = None  # what was to be committed, and was not seen to be
 
     @classmethod
     async def open(
@@ -228,8 +230,8 @@ class Store:
 
     async def _catch_up(self) -> None:
         """First of all, that this run has begun, and what fell due meanwhile."""
-        if self._first is not None:
-            await self._write(self._first)
+        if (first := self._first) is not None:
+            await self._write(lambda tx: begin(tx, first, self._tried))
             self._first = None
         while self._unwritten:
             owed = self._unwritten[0]
@@ -289,6 +291,7 @@ class Store:
             if tx.book is not filed or self.unwritable_since is not None:  # else a full disk takes nothing for a write
                 tx.put_mark(self._inherited(kept, tx.book))
             tx.finish()
+            self._tried = tried(filed, tx.book, self._tried)
             return outcome, tx.book
 
         try:
@@ -301,17 +304,13 @@ class Store:
             await self._failed()
             raise StoreUnwritable(str(problem.__cause__ or problem)) from problem
         self._hold(self._trimmed(book))
-        self.unwritable_since = self._aside = None
+        self.unwritable_since = self._aside = self._tried = None
         return outcome
 
     def _require_ours(self, connection: Connection) -> None:
         """The lock on the file is meant to keep others out; where it was lost while this process slept, whoever began
         meanwhile has told so here. Asked in each transaction, for the book is only true where nobody else writes."""
-        cursor = connection.connection.cursor()
-        cursor.execute(BEGUN_SINCE, (self.book.seq_latest, BEGUN))
-        taken = cursor.fetchone() is not None
-        cursor.close()
-        if taken:
+        if another_began(connection, since=self.book.seq_latest, ours=self._tried):
             raise StoreTaken(self._file_lock.store)
 
     @property

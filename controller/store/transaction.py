@@ -39,7 +39,6 @@ from controller.store.errors import Overtaken, Stale
 
 BEGUN: Final = "daemon.started"
 """The event that each daemon tells first: it takes the store over by it."""
-BEGUN_SINCE: Final = "SELECT 1 FROM evidence WHERE seq > ? AND event = ? LIMIT 1"
 
 T = TypeVar("T")
 

@@ -285,13 +285,15 @@ class Ideal:
 
     def operator_stop(self, name: str) -> None:
         if self.places[name].phase != "declared":
-            return self.require_stop(name, "operator-request")
+            self.require_stop(name, "operator-request")
+            return
         if any(call.may_have_made_something for call in self.calls.values() if call.deployment == name):
             for duty in self.open(name):
                 self.owed[duty].due = True
                 self.owed[duty].reason = self.owed[duty].reason or "operator-request"
-            return None
-        return self.cancel(name)
+            return
+        self.cancel(name)
+        self.places[name].reason = "operator-request"
 
     def mark_stop(self, obligation: str, holder: str, now: datetime) -> None:
         duty = self.owed[obligation]
