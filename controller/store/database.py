@@ -6,6 +6,7 @@ another instead of failing half way.
 """
 
 import asyncio
+import errno
 import fcntl
 import os
 import sqlite3
@@ -46,7 +47,7 @@ class FileLock:
     def take(self) -> None:
         """Raises StoreInUse, naming the process that holds it; StoreUnwritable where the file cannot be made."""
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = _opened(self._path)
         except OSError as problem:
             raise StoreUnwritable(f"{self._path}: {problem.strerror}") from problem
         try:
@@ -76,6 +77,16 @@ class FileLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _opened(path: Path) -> int:
+    """A disk that turned read-only after an error still keeps others away from what a daemon used on it before."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as problem:
+        if problem.errno != errno.EROFS:
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def schema_of(path: Path) -> str | None:

@@ -1,5 +1,6 @@
 """Is the file opened safely, and refused where it must not be used?"""
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -202,3 +203,29 @@ def test_the_copy_made_before_an_upgrade_holds_what_only_the_log_had(tmp_path: P
         upgrade(path)
     with closing(sqlite3.connect(tmp_path / "store.db.before-upgrade")) as copy:
         assert copy.execute("SELECT installation FROM claims").fetchall() == [("i0",)]
+
+
+def test_on_a_disk_that_turned_read_only_the_lock_is_taken_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that cannot begin there stops nothing of what is owed."""
+    path, opening = tmp_path / "store.db", os.open
+
+    def read_only(name: Path, flags: int, *mode: int) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT):
+            raise OSError(errno.EROFS, "Read-only file system")
+        return opening(name, flags, *mode)
+
+    former = FileLock(path)
+    former.take()
+    former.give_back()
+    monkeypatch.setattr(os, "open", read_only)
+    mine = FileLock(path)
+    mine.take()
+    assert mine.held
+    with pytest.raises(StoreInUse):
+        FileLock(path).take()
+    mine.give_back()
+    (tmp_path / "store.db.lock").unlink()
+    with pytest.raises(StoreUnwritable):
+        FileLock(path).take()
