@@ -18,7 +18,7 @@ from controller.gateway import stream_leases
 from controller.providers.runpod import queue
 from controller.providers.runpod.adapter import RunpodWriting
 from controller.providers.writing import CreateRejected, RejectedFor
-from controller.store import duties, restoring, transaction
+from controller.store import duties, fencing, restoring, transaction
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.tasks import executor
@@ -95,7 +95,7 @@ def _count_leak() -> None:
 
 def _stale_epoch() -> None:
     """Both guards, or the one would stand in for the other: the epoch, and whose the file is."""
-    for place in (hosting, duties, executor):
+    for place in (hosting, duties, fencing):
         _swap(place, "fence", lambda _: lambda *args, **options: None)
     _swap(Store, "_require_ours", lambda _: lambda self, connection: None)
 
