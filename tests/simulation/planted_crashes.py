@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from controller.core import obligation
 from controller.core.deployment import Record
 from controller.core.identity import RequestId
 from controller.core.lifecycle import Phase
@@ -55,7 +56,7 @@ def void_in_flight() -> None:
 
 
 def stop_stays_in_flight() -> None:
-    """A stop that was in flight when the daemon ended is waited for."""
+    """A stop that was in flight when the daemon ended is waited for: on record, and by the rule that needs no record."""
     real = restoring.restore
 
     def restore(tx: Tx, **given: Any) -> None:
@@ -66,6 +67,7 @@ def stop_stays_in_flight() -> None:
             tx.put_duty(replace(current, stop_ended_at=duty.stop_ended_at, stop_answer=duty.stop_answer))
 
     restoring.restore = restore
+    obligation._of_a_former_process = lambda duty, times: False
 
 
 def torn_line_stays() -> None:
