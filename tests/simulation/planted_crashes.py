@@ -56,7 +56,7 @@ def void_in_flight() -> None:
 
 
 def stop_stays_in_flight() -> None:
-    """A stop that was in flight when the daemon ended is waited for: on record, and by the rule that needs no record."""
+    """A stop that was in flight when the daemon ended is waited for: on record, and by the rule that needs none."""
     real = restoring.restore
 
     def restore(tx: Tx, **given: Any) -> None:
