@@ -246,10 +246,7 @@ class Executor:
     async def _send_stops(self, duty: Obligation, key: ResourceKey, *, late: bool) -> None:
         """One call; where its answer cannot be written nobody asks for another, and it is as many as it takes."""
         sent = list[Sent]()
-
-        def record(tx: Tx) -> None:
-            _record_sent(tx, duty.id, sent, self._means.policy, late=late)
-
+        record = partial(_record_sent, duty=duty.id, sent=sent, policy=self._means.policy, late=late)
         try:
             while True:
                 sent.append(Sent(at=self._means.store.now))
@@ -284,7 +281,8 @@ class Executor:
         """Commit the intent; False where the store cannot be written and the committed obligation has to be enough."""
         try:
             await self._means.store.write(lambda tx: duties.mark_stop(tx, duty.id, holder=self._means.holder))
-        except StoreUnwritable:
+        except (StoreUnwritable, Refusal):
+            # Refuses it again, unless it was for a lease that ran out and cannot be renewed.
             fence_stop(self._means.store, duty, holder=self._means.holder)
             log.error("stop_sent_unrecorded", obligation=duty.id)
             return False

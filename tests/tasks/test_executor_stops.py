@@ -16,6 +16,7 @@ from controller.providers.writing import (
     Writing,
 )
 from controller.store import duties
+from controller.store.errors import StoreUnwritable
 from controller.tasks.obligation_settler import ObligationSettler
 from tests.tasks.world import Bench, on_bench
 from tests.tasks.writing import Port, broken, pauses_after_commit
@@ -79,16 +80,17 @@ async def test_one_stop_is_in_flight_at_a_time(bench: Bench) -> None:
     assert len(port.stopped_s) == 1
 
 
-@pytest.mark.parametrize(("age_s", "sent"), [(300, 1), (300.001, 0)])
-@pytest.mark.parametrize("unwritable", [False, True])
+@pytest.mark.parametrize(("age_s", "full", "sent"), [(300, False, 1), (300.001, False, 0), (300.001, True, 1)])
 @on_bench
-async def test_no_stop_leaves_under_a_lease_that_expired(
-    bench: Bench, age_s: float, sent: int, unwritable: bool
+async def test_no_stop_leaves_under_a_lease_that_expired_unless_nobody_can_renew_it(
+    bench: Bench, age_s: float, full: bool, sent: int
 ) -> None:
     duty = await owed(bench)
     await bench.move(age_s)
-    if unwritable:
-        bench.lock_store()
+    if full:
+        bench.break_store()
+        with pytest.raises(StoreUnwritable):
+            await bench.store.write(lambda tx: tx.line("clock.jumped"))
     (await bench.executor()).stop(duty)
     await bench.settle()
     assert bench.provider.calls["stop"] == sent
