@@ -1,9 +1,9 @@
 """What is different in a process while it plays?
 
-anyio's scopes are walked in order and ask nobody which library runs; stores take locks that die with their program, and
-wait for nobody else's lock: who holds it could not let go meanwhile; the log is looked at and dropped; the first task is
-number one. All of it ends with the play: whoever runs an event loop of
-his own in this process next is else told that one runs already.
+anyio's scopes are walked in order and ask nobody which library runs; stores take locks that die with their program,
+and wait for nobody else's lock: who holds it could not let go meanwhile; the log is looked at and dropped; the first
+task is number one. All of it ends with the play: whoever runs an event loop of his own in this process next is else
+told that one runs already.
 """
 
 from collections.abc import Iterator
