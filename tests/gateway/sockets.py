@@ -31,6 +31,14 @@ class Served:
     port: int
     listening: socket.socket
 
+    async def change(self, alias: str, **fields: Any) -> None:
+        """The daemon says this of the model, and the gateway has heard it."""
+        self.daemon.change(alias, **fields)
+        await self.heard()
+
+    async def heard(self) -> None:
+        await eventually(lambda: self.gateway.table.version == self.daemon.version)
+
 
 @asynccontextmanager
 async def served(upstream_port: int, *, direct: bool = True, **changes: Any) -> AsyncIterator[Served]:
@@ -58,14 +66,16 @@ async def served(upstream_port: int, *, direct: bool = True, **changes: Any) -> 
         group.start_soon(gateway.run)
         group.start_soon(partial(serve, gateway.app, [listening], stopped, direct=gateway.direct if direct else None))
         await _until_listening(listening.getsockname()[1])
-        yield Served(gateway, daemon, pool, listening.getsockname()[1], listening)
+        running = Served(gateway, daemon, pool, listening.getsockname()[1], listening)
+        await running.heard()
+        yield running
         stopped.set()
         pool.close()
         await asyncio.sleep(0.15)
         group.cancel_scope.cancel()
 
 
-def go_cold(gateway: Served, upstream_port: int, *, start_s: float = 0.5) -> None:
+async def go_cold(gateway: Served, upstream_port: int, *, start_s: float = 0.5) -> None:
     """The model runs nowhere, and does `start_s` after somebody asks for it."""
     loop = asyncio.get_running_loop()
 
@@ -79,11 +89,11 @@ def go_cold(gateway: Served, upstream_port: int, *, start_s: float = 0.5) -> Non
         gateway.daemon.change(alias, phase="starting", starting=starting)
         loop.call_later(start_s, ready)
 
-    gateway.daemon.change("m1", phase="off", routes=[])
+    await gateway.change("m1", phase="off", routes=[])
     gateway.daemon.on_start = begin
 
 
-def fail_to_start(gateway: Served, reason: str, *, after_s: float = 0.3) -> None:
+async def fail_to_start(gateway: Served, reason: str, *, after_s: float = 0.3) -> None:
     """The model runs nowhere, and each start of it fails after a while."""
     loop = asyncio.get_running_loop()
     starting = {"deployment": "d2", "phase": "loading", "eta_seconds": 1.0, "usd_so_far": "0.01"}
@@ -92,7 +102,7 @@ def fail_to_start(gateway: Served, reason: str, *, after_s: float = 0.3) -> None
         gateway.daemon.change(alias, phase="starting", starting=starting)
         loop.call_later(after_s, gateway.daemon.fail, alias, reason)
 
-    gateway.daemon.change("m1", phase="off", routes=[])
+    await gateway.change("m1", phase="off", routes=[])
     gateway.daemon.on_start = begin
 
 

@@ -131,8 +131,7 @@ async def test_a_client_that_leaves_while_the_machine_is_being_proven_leaves_its
     """The proof is everybody's: it ends within its own limit, and nobody's request follows it."""
     async with raw_server(silent) as server, served(server.port) as gateway:
         proofs: list[bytes] = server.requests
-        gateway.daemon.change("m1", routes=[])
-        await asyncio.sleep(0.05)
+        await gateway.change("m1", routes=[])
         async with asked(gateway, sent):
             await eventually(lambda: gateway.gateway.rooms.waiting("m1") == 1)
             gateway.daemon.change("m1", routes=[route("d2", f"http://127.0.0.1:{server.port}/v1/", proven=False)])

@@ -79,7 +79,7 @@ async def raised_by(attempt: Attempt, gateway: Served) -> "openai.APIError | ant
 @asynccontextmanager
 async def failing() -> AsyncIterator[Served]:
     async with raw_server(silent) as server, served(server.port, sign_of_life=timedelta(seconds=0.1)) as gateway:
-        fail_to_start(gateway, REASON)
+        await fail_to_start(gateway, REASON)
         yield gateway
         assert server.requests == []
 

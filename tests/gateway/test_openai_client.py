@@ -96,8 +96,7 @@ async def test_it_streams_from_a_cold_model_through_signs_of_life() -> None:
         raw_server(model_server) as server,
         served(server.port, sign_of_life=timedelta(seconds=0.1)) as gateway,
     ):
-        gateway.daemon.change("m1", phase="off", routes=[])
-        await asyncio.sleep(0.05)
+        await gateway.change("m1", phase="off", routes=[])
         async with client_of(gateway) as client, asyncio.TaskGroup() as group:
             asked = group.create_task(streamed(client))
             await asyncio.sleep(0.5)
@@ -147,7 +146,7 @@ TOOL: Any = {"type": "function", "function": {"name": "weather", "parameters": {
 @pytest.mark.process
 async def test_it_calls_tools_and_embeds_from_a_cold_model_on() -> None:
     async with raw_server(model_server) as server, served(server.port) as gateway, client_of(gateway) as client:
-        go_cold(gateway, server.port)
+        await go_cold(gateway, server.port)
         answer = await client.chat.completions.create(
             model="m1", messages=[{"role": "user", "content": "how is it in Bonn?"}], tools=[TOOL]
         )

@@ -93,9 +93,8 @@ async def test_a_model_server_that_takes_nothing_holds_up_its_own_request_alone(
 @pytest.mark.parametrize("body", [STREAM, PLAIN], ids=["stream", "plain"])
 async def test_a_client_that_leaves_while_it_waits_leaves_the_queue(body: bytes, reset: bool) -> None:
     async with raw_server(finished) as server, served(server.port) as gateway:
-        gateway.daemon.change("m1", phase="off", routes=[], queue=1)
-        await asyncio.sleep(0.05)
-        await leave(gateway, body, reset=reset)
+        await gateway.change("m1", phase="off", routes=[], queue=1)
+        await leave(gateway, body, reset=reset, once=lambda: gateway.gateway.rooms.waiting("m1") == 1)
         await eventually(lambda: gateway.gateway.rooms.waiting("m1") == 0 and gateway.gateway.live == 0)
         await eventually(lambda: len(gateway.daemon.left) == 1)
 
@@ -118,8 +117,7 @@ async def test_two_hundred_cold_callers_on_sockets(queue: int, good: int) -> Non
         )
 
     async with raw_server(serve) as server, served(server.port) as gateway:
-        gateway.daemon.change("m1", phase="off", routes=[], queue=queue)
-        await asyncio.sleep(0.05)
+        await gateway.change("m1", phase="off", routes=[], queue=queue)
         began = time.process_time()
         asked = [asyncio.create_task(answer(gateway.port)) for _ in range(200)]
         await until(lambda: len(told) == 200 - good, within=60, what="those who are told that the queue is full")

@@ -39,8 +39,8 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 async def cold(port: int) -> AsyncIterator[Served]:
     """The model is started by the first request; a waiting stream shows life twice before it is there."""
     async with served(port, sign_of_life=timedelta(seconds=0.2)) as gateway:
-        gateway.daemon.change("m1", server="llama_cpp")
-        go_cold(gateway, port)
+        await gateway.change("m1", server="llama_cpp")
+        await go_cold(gateway, port)
         yield gateway
         assert len({alias for _, alias, _ in gateway.daemon.starts}) == 1
 

@@ -73,7 +73,7 @@ async def cold(port: int, number: int) -> AsyncIterator[Sequence[Served]]:
         ]
         for gateway in gateways:
             gateway.daemon.change("m1", server="llama_cpp")
-            go_cold(gateway, port)
+            await go_cold(gateway, port)
         yield gateways
         assert all(gateway.daemon.starts for gateway in gateways)
 
@@ -118,7 +118,7 @@ async def failing(number: int) -> AsyncIterator[Sequence[Served]]:
             for _ in range(number)
         ]
         for gateway in gateways:
-            fail_to_start(gateway, REASON)
+            await fail_to_start(gateway, REASON)
         yield gateways
         assert server.requests == []
 
