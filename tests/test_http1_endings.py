@@ -22,6 +22,7 @@ from tests.support.standing import (
     JSON,
     LAST,
     POST,
+    SlowTap,
     Standing,
     answer,
     answers,
@@ -181,11 +182,25 @@ async def taking_nothing(place: Standing, request: bytes) -> None:
             await place.ended.wait()
 
 
+@pytest.mark.parametrize(("until_s", "ends_at"), [(1000, 225), (100, 225), (75, 150), (0, 150)])
+def test_a_client_that_takes_an_answer_is_ended_when_it_took_nothing_more_for_the_limit(
+    until_s: float, ends_at: int
+) -> None:
+    """It has 20 kB to take, at 100 bytes a second: it has all by 201 s, where it goes on so."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answer(send, b"x" * 20_000)
+
+    taking = partial(SlowTap, until_s=until_s)
+    for wait_s, ended in ((ends_at - 1, False), (ends_at + 1, True)):
+        assert run_virtual(partial(tapped, app, [GET], wait_s=wait_s, taking=taking))[1] == ended
+
+
 async def test_a_client_that_goes_on_taking_an_answer_is_not_ended_for_resting() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await answer(send, b"x" * 30_000_000)
 
-    async with standing(app, limits=Limits(keep_alive=timedelta(seconds=0.4))) as place:
+    async with standing(app, limits=Limits(keep_alive=timedelta(seconds=1.5))) as place:
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
             client.setblocking(False)
@@ -193,10 +208,12 @@ async def test_a_client_that_goes_on_taking_an_answer_is_not_ended_for_resting()
             await loop.sock_connect(client, ("127.0.0.1", place.port))
             await loop.sock_sendall(client, GET)
             taken = 0
-            while data := await loop.sock_recv(client, 4_000_000):
+            for _ in range(17):  # beyond the first time that the server looks
+                taken += len(await loop.sock_recv(client, 60_000))
+                await asyncio.sleep(0.1)
+            while taken < 30_000_000 and (data := await loop.sock_recv(client, 4_000_000)):
                 taken += len(data)
-                await asyncio.sleep(0.002)
-    assert taken > 30_000_000
+    assert taken >= 30_000_000
 
 
 async def test_a_client_that_takes_nothing_of_an_answer_s_end_is_ended() -> None:

@@ -7,7 +7,7 @@ import pytest
 from controller.http1 import Outgoing, Pool, WireError
 from controller.http1.pool import Answer
 from tests.gateway.sockets import eventually
-from tests.support.raw_server import RawExchange, RawServer, raw_server
+from tests.support.raw_server import RawExchange, RawServer, Script, raw_server
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
@@ -40,20 +40,31 @@ async def begun(pool: Pool, server: RawServer, told: Told) -> Answer:
     return answer
 
 
-async def by_halves(exchange: RawExchange) -> None:
-    await exchange.write(HEAD)
-    if b"second" in exchange.request:
-        await asyncio.sleep(0.02)
-    await exchange.write(b"{}")
+async def whole(exchange: RawExchange) -> None:
+    await exchange.write(HEAD + b"{}")
+
+
+def by_halves(go_on: asyncio.Event) -> Script:
+    """What answers the second request does so by halves, with this between them."""
+
+    async def answer(exchange: RawExchange) -> None:
+        await exchange.write(HEAD)
+        if b"second" in exchange.request:
+            await go_on.wait()
+        await exchange.write(b"{}")
+
+    return answer
 
 
 async def test_each_of_its_pieces_until_it_is_whole() -> None:
-    async with raw_server(by_halves) as server:
+    go_on = asyncio.Event()
+    async with raw_server(by_halves(go_on)) as server:
         pool, told = Pool(), Told()
         answer = await begun(pool, server, told)
         assert (answer.status, answer.ended_well(), answer.still_short) == (0, False, True)
         await told.again()
         assert (answer.ended_well(), answer.still_short) == (False, True)
+        go_on.set()
         await told.again()
         assert (answer.ended_well(), answer.still_short) == (True, False)
         assert (answer.status, answer.headers, answer.taken()) == (200, ((b"content-length", b"2"),), b"{}")
@@ -82,30 +93,36 @@ async def test_that_it_ended_early() -> None:
 
 
 async def test_nothing_once_it_is_closed_whatever_becomes_of_the_connection() -> None:
+    closed = asyncio.Event()
+
     async def last(exchange: RawExchange) -> None:
-        await by_halves(exchange)
+        await whole(exchange)
         if b"second" in exchange.request:
-            await asyncio.sleep(0.05)
+            await closed.wait()
             exchange.end()
 
     async with raw_server(last) as server:
         pool, told = Pool(), Told()
         answer = await begun(pool, server, told)
+        connection = answer._open()
         while not answer.ended_well():
             await told.again()
         answer.taken()
         answer.close()
         before = told.count
-        await asyncio.sleep(0.1)
+        closed.set()
+        await eventually(lambda: not connection.usable)
         assert (told.count, pool.kept(post(server).url)) == (before, None)
 
 
 async def test_nothing_once_a_task_goes_on_with_it() -> None:
-    async with raw_server(by_halves) as server:
+    go_on = asyncio.Event()
+    async with raw_server(by_halves(go_on)) as server:
         pool, told = Pool(), Told()
         answer = await begun(pool, server, told)
         await told.again()
         await answer.head()
+        go_on.set()
         await eventually(answer.ended_well)
         assert await answer.read(2) == b"{}"
         assert told.count == 1
@@ -113,7 +130,7 @@ async def test_nothing_once_a_task_goes_on_with_it() -> None:
 
 
 async def test_a_closed_one_can_be_asked_nothing() -> None:
-    async with raw_server(by_halves) as server:
+    async with raw_server(whole) as server:
         pool, told = Pool(), Told()
         answer = await begun(pool, server, told)
         answer.close()
@@ -124,7 +141,7 @@ async def test_a_closed_one_can_be_asked_nothing() -> None:
 
 
 async def test_a_connection_that_was_taken_and_not_written_on_is_kept() -> None:
-    async with raw_server(by_halves) as server:
+    async with raw_server(whole) as server:
         pool = Pool()
         await (await pool.send(post(server).carrying(b"first"))).read(2)
         answer = pool.kept(post(server).url)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -192,14 +192,31 @@ class Tap(asyncio.Transport):
         self.reading = True
 
 
+class SlowTap(Tap):
+    """Its client takes a hundred bytes a second of what was written, and from some time on nothing more."""
+
+    def __init__(self, client: Accepted, *, until_s: float) -> None:
+        super().__init__(client)
+        self.until_s = until_s
+
+    def get_write_buffer_size(self) -> int:
+        return max(len(self.written) - int(100 * min(asyncio.get_running_loop().time(), self.until_s)), 0)
+
+
 async def tapped(
-    app: App, segments: Sequence[bytes], *, wait_s: float = 1, pause_s: float = 0, limits: Limits = server.DEFAULTS
+    app: App,
+    segments: Sequence[bytes],
+    *,
+    wait_s: float = 1,
+    pause_s: float = 0,
+    limits: Limits = server.DEFAULTS,
+    taking: Callable[[Accepted], Tap] = Tap,
 ) -> tuple[bytes, bool]:
     """What is written in answer to these segments, and whether the server ended the connection within `wait_s` after
     the last. A segment comes `pause_s` after the former, and only when there is somebody to read it."""
     door = Door(app, words, limits)
     client = Accepted(door)
-    tap = Tap(client)
+    tap = taking(client)
     client.connection_made(cast(asyncio.BaseTransport, tap))
     for segment in segments:
         await _until_read(tap)
