@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE  # every child that a test starts would compile
 
 APT_LINE := sudo apt install python3 python3-venv
 
-.PHONY: help demo test check simulate crash-points mutants bench bench-gateway outside lock clean
+.PHONY: help demo test check simulate crash-points mutants stalled bench bench-gateway outside lock clean
 
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ crash-points: $(VENV)/.stamp-dev ## end the daemon at every point of its main st
 
 mutants: $(VENV)/.stamp-dev ## which slips would no test notice? `make mutants ARGS=core/idle`; all takes an hour
 	$(BIN)/python -m tests.mutation $(ARGS)
+
+stalled: $(VENV)/.stamp-dev ## tests in a process that is stopped again and again: `make stalled ARGS=tests/gateway`
+	$(BIN)/python -m tests.stalled $(ARGS)
 
 bench: $(VENV)/.stamp-dev ## the measured targets
 	$(BIN)/python -m benchmarks $(ARGS)
