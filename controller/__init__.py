@@ -41,7 +41,8 @@ The life of a machine, and the file that rules each step:
 * may this config stop everything that runs     core.removal, daemon.modes, store.standing, store.confirming
 * which task does a change wake                 news, by core.facets
 * what elapsed before this command              store.elapsed
-* what falls due while nothing can be written   store.unwritten; under which right it is stopped: store.fencing
+* how a stop comes to be owed                   store.owing; while nothing can be written: store.unwritten
+* under which right is it stopped               store.fencing
 * what is on a disk that takes no writes        store.read_only, store.aside; has a run begun on it: store.begun
 * who may ask for what, how often, for how much gateway.clients, gateway.allowances, gateway.spending
 * which way does a request take, and its answer  gateway.inference, gateway.exchange; without a task: gateway.shortcut,

@@ -4,7 +4,7 @@ A report is a hint. It wakes the tasks, and it obliges a stop only where the mac
 gateway streams from it: a key that is refused to one may serve another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,9 +17,7 @@ from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
-from controller.store import deployments, replacing
-from controller.store.errors import Stale, StoreUnwritable
-from controller.store.transaction import Tx
+from controller.store import owing, replacing
 
 FAULTS: Final = {
     "key-refused": StopReason.KEY_REFUSED,
@@ -70,19 +68,10 @@ async def _note_proven(panel: Panel, deployment: DeploymentId, epoch: int) -> No
 
 
 async def _oblige(panel: Panel, gateway: str, key: tuple[DeploymentId, int], reason: StopReason) -> None:
-    def at_fault(book: Book, now: datetime) -> Record | None:
+    def due(book: Book, now: datetime) -> Iterator[owing.Due]:
         record = book.records.get(key[0])
         shielded = panel.stream_leases.others_streaming(gateway, key[0], now=now)
-        return record if _serves(record, key[1]) and not shielded else None
+        if record is not None and _serves(record, key[1]) and not shielded:
+            yield owing.Due(record=record, reason=reason)
 
-    def oblige(tx: Tx) -> None:
-        if (record := at_fault(tx.book, tx.now)) is not None:
-            deployments.require_stop(tx, record, reason)
-
-    try:
-        await panel.store.write(oblige)
-    except Stale:
-        return
-    except StoreUnwritable:
-        if (record := at_fault(panel.book, panel.store.now)) is not None:
-            panel.store.owe_unwritten(record, reason)
+    await owing.oblige_by(panel.store, due)

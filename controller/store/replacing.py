@@ -4,16 +4,18 @@ The wish of an operator, what a gateway proved of a successor, and the end of wh
 rests on is unchanged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
 from controller.core import hosting, replacement
+from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
-from controller.store import deployments
+from controller.store import owing
+from controller.store.errors import Stale
 from controller.store.transaction import Tx
 
 
@@ -42,7 +44,12 @@ def note_proven(tx: Tx, name: DeploymentId, *, epoch: int) -> None:
         tx.put_record(replace(record, proven_at=tx.now))
 
 
-def retire(tx: Tx, decided_on: Record, successor: Record, *, drain_until: datetime) -> Record:
-    """Its successor serves: it is owed a stop once its open requests have ended. Raises Stale if either changed."""
-    tx.current(successor)
-    return deployments.require_stop(tx, decided_on, StopReason.REPLACED, drain_until=drain_until)
+def retirement(decided_on: Record, successor: Record, *, drain_until: datetime) -> owing.Rule:
+    """Its successor serves: it is owed a stop once its open requests have ended. Stale if either changed."""
+
+    def due(book: Book, _: datetime) -> Iterator[owing.Due]:
+        if book.records.get(successor.id) != successor:
+            raise Stale(f"deployment {successor.id} changed since it was decided on")
+        yield owing.Due(record=decided_on, reason=StopReason.REPLACED, drain_until=drain_until)
+
+    return due

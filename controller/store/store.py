@@ -29,7 +29,7 @@ from controller.core.evidence import StopReason
 from controller.core.restoration import newer
 from controller.core.timekeeping import Kept
 from controller.ids import Randomness
-from controller.store import deployments, elapsed
+from controller.store import elapsed
 from controller.store.aside import passes, read_aside, refusal_to_open
 from controller.store.begun import Tried, another_began, begin, tried
 from controller.store.database import Creator, FileLock, end_without_waiting, open_engine, prepare
@@ -210,15 +210,8 @@ class Store:
             self._first = work
             log.error("start_unrecorded", error=str(problem))
 
-    async def oblige(self, record: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
-        """Owe its stop, on record or, where nothing can be written, in the book alone. Raises Refusal, Stale."""
-        try:
-            await self.write(lambda tx: deployments.require_stop(tx, record, reason, drain_until=drain_until))
-        except StoreUnwritable:
-            self.owe_unwritten(record, reason, drain_until=drain_until)
-
     def owe_unwritten(self, decided_on: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
-        """Take into the book that a stop is due, or sooner, which could not be written: see `unwritten`."""
+        """Take into the book that a stop is due, or sooner, which could not be written: see `owing`, `unwritten`."""
         owed = Unwritten(deployment=decided_on.id, reason=reason, drain_until=drain_until, at=self.now)
         if self.book.records.get(decided_on.id) != decided_on or not news_of(decided_on, owed):
             return

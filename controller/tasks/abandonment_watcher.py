@@ -6,20 +6,19 @@ replaces or fills something, what its schedule keeps warm, and what comes beside
 waits for those.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from controller.core import abandonment
+from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
 from controller.core.schedule import Warm
 from controller.news import Looks
-from controller.store import deployments
-from controller.store.errors import Stale, StoreUnwritable
+from controller.store import owing
 from controller.store.store import Store
-from controller.store.transaction import Tx
 from controller.store.waits import Waits
 from controller.supervision import for_each
 
@@ -77,16 +76,9 @@ class AbandonmentWatcher:
         return not any(other.phase is Phase.ACTIVE for other in self._store.book.live(record.model))
 
     async def _stop(self, record: Record) -> None:
-        def stop(tx: Tx) -> None:
-            current = tx.current(record)
-            if isinstance(self.decide(current), abandonment.Abandon):
-                deployments.require_stop(tx, current, StopReason.ABANDONED)
-
-        try:
-            await self._store.write(stop)
-        except Stale:
-            return
-        except StoreUnwritable:
-            current = self._store.book.records.get(record.id)
+        def due(book: Book, now: datetime) -> Iterator[owing.Due]:
+            current = book.records.get(record.id)
             if current is not None and isinstance(self.decide(current), abandonment.Abandon):
-                self._store.owe_unwritten(current, StopReason.ABANDONED)
+                yield owing.Due(record=current, reason=StopReason.ABANDONED)
+
+        await owing.oblige_by(self._store, due)

@@ -6,7 +6,7 @@ same configuration: a loop that goes over several machines is one (B19). A deplo
 without a restart clears its model's earlier failures (B21).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from controller.core import crash_loop
@@ -18,8 +18,8 @@ from controller.core.lifecycle import Phase
 from controller.core.policy import ModelPolicy
 from controller.core.view import View
 from controller.news import Looks
-from controller.store import deployments, holds
-from controller.store.errors import Stale, StoreUnwritable
+from controller.store import holds, owing
+from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
 from controller.supervision import Cell, for_each
@@ -54,30 +54,22 @@ class CrashLoopDetector:
         now = self._store.now
         notice = self._sighting(record, window=model.crash_window, now=now)
 
-        def loops(book: Book) -> bool:
+        def due(book: Book, _: datetime) -> Iterator[owing.Due]:
             known = _known(book, record)
             restarts = notice(known).restarts
             if restarts == known.restarts:
-                return False  # a first start is no death, whatever came before
+                return  # a first start is no death, whatever came before
             deaths = (*book.earlier_deaths(record), *restarts)
-            return crash_loop.looping(deaths, limit=model.crash_restart_limit, window=model.crash_window, now=now)
+            if crash_loop.looping(deaths, limit=model.crash_restart_limit, window=model.crash_window, now=now):
+                yield owing.Due(record=record, reason=StopReason.CRASH_LOOP)
 
-        def write(tx: Tx) -> None:
+        def keep(tx: Tx) -> None:
             """Into the book as it is by then: its log may have been read since."""
-            looping = loops(tx.book)
             tx.put_starts(record.id, notice(_known(tx.book, record)))
-            if looping:
-                deployments.require_stop(tx, tx.current(record), StopReason.CRASH_LOOP)
 
         known = _known(self._store.book, record)
-        if notice(known) is known:
-            return
-        try:
-            await self._store.write(write)
-        except StoreUnwritable:
-            if not loops(self._store.book):
-                raise
-            self._store.owe_unwritten(record, StopReason.CRASH_LOOP)
+        if notice(known) is not known:
+            await owing.oblige_by(self._store, due, along=keep)
 
     def _sighting(self, record: Record, *, window: timedelta, now: datetime) -> Callable[[Starts], Starts]:
         """What was seen of its starts, to be taken into what is on record of them."""

@@ -16,6 +16,7 @@ from controller.core.lifecycle import Phase
 from controller.core.policy import HostingPolicy
 from controller.core.view import View
 from controller.news import Looks
+from controller.store import owing
 from controller.store.doubts import Doubts
 from controller.store.errors import Stale
 from controller.store.store import Store
@@ -76,6 +77,6 @@ class HangDetector:
 
     async def _stop(self, record: Record) -> None:
         try:
-            await self._store.oblige(record, StopReason.HUNG)
+            await owing.oblige(self._store, record, StopReason.HUNG)
         except Stale:
             return

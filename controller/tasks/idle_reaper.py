@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controller.core import idle
+from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
@@ -18,8 +19,7 @@ from controller.core.runtime import serves_somebody
 from controller.core.schedule import Warm
 from controller.core.view import View
 from controller.news import Looks
-from controller.store import deployments
-from controller.store.errors import Stale, StoreUnwritable
+from controller.store import deployments, owing
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
@@ -120,19 +120,11 @@ class IdleReaper:
         return True
 
     async def _stop(self, record: Record) -> None:
-        def stop(tx: Tx) -> None:
-            current = tx.current(record)
-            if isinstance(self.decide(current), idle.IdleOut):
-                # A request that a gateway sent on just now, and has not told yet, may end.
-                drain_until = tx.now + self._models[record.model].drain_limit
-                deployments.require_stop(tx, current, StopReason.IDLE, drain_until=drain_until)
-
-        try:
-            await self._store.write(stop)
-        except Stale:
-            return
-        except StoreUnwritable:
-            current = self._store.book.records.get(record.id)
+        def due(book: Book, now: datetime) -> Iterator[owing.Due]:
+            current = book.records.get(record.id)
             if current is not None and isinstance(self.decide(current), idle.IdleOut):
-                drain_until = self._store.now + self._models[record.model].drain_limit
-                self._store.owe_unwritten(current, StopReason.IDLE, drain_until=drain_until)
+                # A request that a gateway sent on just now, and has not told yet, may end.
+                drain_until = now + self._models[record.model].drain_limit
+                yield owing.Due(record=current, reason=StopReason.IDLE, drain_until=drain_until)
+
+        await owing.oblige_by(self._store, due)

@@ -20,8 +20,8 @@ from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.topology import Topology, joined
 from controller.core.view import View
 from controller.news import Looks
-from controller.store import deployments
-from controller.store.errors import Stale, StoreUnwritable
+from controller.store import owing
+from controller.store.errors import Stale
 from controller.store.lines import of_record
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -59,24 +59,11 @@ class LogWatcher:
         if stall is None and _with(known, logged) == known:
             return
 
+        due = [] if stall is None else [owing.Due(record=record, reason=stall)]
         try:
-            await self._tell(record, logged, stall)
+            await owing.oblige_by(self._store, lambda book, now: due, along=lambda tx: _keep(tx, record, logged))
         except Stale:
             return
-
-    async def _tell(self, record: Record, logged: Logged, stall: StopReason | None) -> None:
-        def write(tx: Tx) -> None:
-            current = tx.current(record)
-            _keep(tx, current, logged)
-            if stall is not None:
-                deployments.require_stop(tx, current, stall)
-
-        try:
-            await self._store.write(write)
-        except StoreUnwritable:
-            if stall is None:
-                raise
-            self._store.owe_unwritten(record, stall)
 
 
 def _with(starts: Starts, logged: Logged) -> Starts:
@@ -84,7 +71,8 @@ def _with(starts: Starts, logged: Logged) -> Starts:
     return replace(starts, cause=cause, topology=joined(starts.topology, logged.topology))
 
 
-def _keep(tx: Tx, record: Record, logged: Logged) -> None:
+def _keep(tx: Tx, decided_on: Record, logged: Logged) -> None:
+    record = tx.current(decided_on)
     before = tx.book.starts.get(record.id, Starts())
     after = _with(before, logged)
     tx.put_starts(record.id, after)

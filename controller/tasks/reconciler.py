@@ -28,7 +28,7 @@ from controller.core.spend import ceiling
 from controller.core.view import View
 from controller.ids import Randomness
 from controller.news import Looks
-from controller.store import declaring, deployments, duties, ledger, replacing
+from controller.store import declaring, deployments, duties, ledger, owing, replacing
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.names import deployment_id
 from controller.store.store import Store
@@ -250,7 +250,7 @@ class Reconciler:
                 await self._store.write(lambda tx: deployments.record_unready(tx, record, since=None))
             case reconcile.RequireStop():
                 drain = self._drain_until(record, decision.reason)
-                await self._store.oblige(record, decision.reason, drain_until=drain)
+                await owing.oblige(self._store, record, decision.reason, drain_until=drain)
             case reconcile.OursAgain():
                 await self._store.write(lambda tx: deployments.take_back(tx, record))
             case reconcile.HandOver():
@@ -374,13 +374,9 @@ class Reconciler:
             return None
         elif isinstance(decision, replacement.Retire):
             drain = self._store.now + model.drain_limit
-            try:
-                await self._store.write(lambda tx: replacing.retire(tx, record, successor, drain_until=drain))
-            except StoreUnwritable:
-                if self._store.book.records.get(successor.id) == successor:
-                    self._store.owe_unwritten(record, StopReason.REPLACED, drain_until=drain)
+            await owing.oblige_by(self._store, replacing.retirement(record, successor, drain_until=drain))
         elif isinstance(decision, replacement.GiveUp):
-            await self._store.oblige(successor, decision.reason)
+            await owing.oblige(self._store, successor, decision.reason)
         return None
 
     def _left_out(self, model: ModelPolicy, offer: str) -> bool:

@@ -12,7 +12,7 @@ from controller.api.client import Problem
 from controller.core import start
 from controller.core.errors import Code
 from controller.core.evidence import StopReason
-from controller.store import holds
+from controller.store import holds, owing
 from tests.api.world import World, world
 from tests.core.samples import model_policy
 from tests.support.stores import unwritable
@@ -35,7 +35,7 @@ async def test_a_start_of_what_is_coming_in_every_slot_wakes_nobody(tmp_path: Pa
             assert view["phase"] == "starting"
             rung.append(house.rung)
         assert rung == [1, 1]
-        await house.store.oblige(house.record(), StopReason.STARTUP_DEADLINE)
+        await owing.oblige(house.store, house.record(), StopReason.STARTUP_DEADLINE)
         await house.gateway.start("qwen", gateway="g-1", waiting=3)
         assert house.rung == 2
 

@@ -13,7 +13,7 @@ from controller.core.errors import Code
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
-from controller.store import deployments, replacing
+from controller.store import deployments, owing, replacing
 from controller.store.deployments import Declaration
 from tests.api.world import HOLDER, POLICY, World, at
 from tests.core.samples import spec, wish
@@ -94,7 +94,7 @@ async def test_what_drains_says_what_it_was_replaced_by(house: World) -> None:
     old = await house.serve()
     new = await succeeded(house)
     until = house.clock.now()
-    await house.store.write(lambda tx: replacing.retire(tx, old, new, drain_until=until))
+    await owing.oblige_by(house.store, replacing.retirement(old, new, drain_until=until))
     assert house.record().reason is StopReason.REPLACED
     assert (await why(house)) == "stopping: replaced by qwen-2"
 

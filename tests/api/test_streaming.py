@@ -12,7 +12,7 @@ from controller.api.client import Problem
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
-from controller.store import deployments
+from controller.store import deployments, owing
 from controller.store.errors import StoreUnwritable
 from controller.store.transaction import Tx
 from tests.api.world import World, world
@@ -200,7 +200,7 @@ async def test_what_is_being_stopped_is_refused_though_nothing_can_be_written(tm
         await house.serve("qwen-1", incarnation="p1")
         await house.serve("qwen-2", incarnation="p2", slot=1)
         with unwritable(tmp_path):
-            await house.store.oblige(house.record("qwen-1"), StopReason.IDLE)
+            await owing.oblige(house.store, house.record("qwen-1"), StopReason.IDLE)
             assert await house.lease(house.streams("qwen-1"), house.streams("qwen-2")) == ({"qwen-2"}, {"qwen-1"})
         assert (house.open_requests("qwen-1"), house.open_requests("qwen-2")) == (0, 1)
 

@@ -25,7 +25,7 @@ GROUPS: Final = {
 }
 """Packages that are mutated, and whose tests have to notice."""
 NOT_MUTATED: Final = ("__init__.py", "providers/fake/")
-OF_THE_STORE: Final = frozenset({"store/fencing", "store/unwritten"})
+OF_THE_STORE: Final = frozenset({"store/fencing", "store/owing", "store/replacing", "store/unwritten"})
 """What decides there: the rest is kept by the histories of its model (`tests/store`)."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

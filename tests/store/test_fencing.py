@@ -13,7 +13,7 @@ from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId, ObligationId
 from controller.core.lease import release
 from controller.core.obligation import Obligation
-from controller.store import duties
+from controller.store import duties, owing
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.fencing import fence_call, fence_stop
 from controller.store.store import Store
@@ -29,7 +29,7 @@ NEXT = "c-2"
 async def owed(store: Store) -> Obligation:
     """A stop that the run before this one was to send."""
     await store.write(accept)
-    await store.oblige(store.book.records[NAME], StopReason.IDLE)
+    await owing.oblige(store, store.book.records[NAME], StopReason.IDLE)
     return store.book.owed()[0]
 
 

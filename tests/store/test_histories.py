@@ -14,7 +14,7 @@ from controller.core.deployment import CreateAnswer, ProvisionedDeployment, Seen
 from controller.core.evidence import Evidence, EvidenceKind, StopReason
 from controller.core.identity import DeploymentId, ObligationId, RequestId
 from controller.core.obligation import StopAnswer
-from controller.store import deployments, duties, holds, replacing
+from controller.store import deployments, duties, holds, owing, replacing
 from controller.store.deployments import Declaration, Planned
 from tests.core.samples import key, resource, spec, wish
 from tests.store.ideal import Ideal
@@ -234,7 +234,7 @@ class Histories(SideBySide):
             gone, coming = book.records[DeploymentId(old)], book.records[DeploymentId(pairs[old])]
             coming = replace(coming, version=coming.version - int(changed))
             self.both(
-                lambda tx: replacing.retire(tx, gone, coming, drain_until=until),
+                lambda tx: owing.write(tx, replacing.retirement(gone, coming, drain_until=until)),
                 lambda ideal, _: ideal.make_way(old, decided_on_what_is=not changed),
             )
 

@@ -12,7 +12,7 @@ from controller.core.errors import Refusal
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
-from controller.store import deployments
+from controller.store import deployments, owing
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.outbox import lines_after
 from controller.store.store import Store
@@ -51,7 +51,7 @@ async def test_it_is_owed_to_all_who_read_and_told_before_anything_else_when_wri
         await running(store)
         before = store.book
         with unwritable(tmp_path):
-            await store.oblige(before.records[NAME], StopReason.IDLE)
+            await owing.oblige(store, before.records[NAME], StopReason.IDLE)
             for _ in range(2):  # whatever else is tried meanwhile
                 assert store.book.records[NAME].phase is Phase.STOP_REQUIRED
                 assert [(duty.due, duty.reason) for duty in store.book.owed()] == [(True, StopReason.IDLE)]
@@ -85,10 +85,10 @@ async def test_where_it_can_be_written_it_is_written(tmp_path: Path) -> None:
     async with opened(tmp_path, HandClock()) as store:
         await running(store)
         before = store.book
-        await store.oblige(before.records[NAME], StopReason.IDLE)
+        await owing.oblige(store, before.records[NAME], StopReason.IDLE)
         assert await told(store, before.seq_latest) == [("deployment.phase", False), ("obligation.due", False)]
         with pytest.raises(Stale):
-            await store.oblige(before.records[NAME], StopReason.IDLE)
+            await owing.oblige(store, before.records[NAME], StopReason.IDLE)
 
 
 async def test_it_is_owed_once_and_for_the_reason_that_came_first(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ async def test_it_is_owed_once_and_for_the_reason_that_came_first(tmp_path: Path
         record, before = store.book.records[NAME], store.book.seq_latest
         with unwritable(tmp_path):
             for reason in (StopReason.IDLE, StopReason.HUNG):
-                await store.oblige(record, reason)
-            await store.oblige(store.book.records[NAME], StopReason.HUNG)
+                await owing.oblige(store, record, reason)
+            await owing.oblige(store, store.book.records[NAME], StopReason.HUNG)
             assert store.book.records[NAME].reason is StopReason.IDLE
         await store.write(lambda tx: tx.line("clock.jumped"))
         assert [event for event, _ in await told(store, before)].count("deployment.phase") == 1
@@ -138,10 +138,10 @@ async def test_a_drain_that_runs_may_be_shortened_and_is_never_put_off(tmp_path:
         sooner, later = store.now + timedelta(minutes=5), store.now + timedelta(minutes=10)
         record, before = store.book.records[NAME], store.book.seq_latest
         if written:
-            await store.oblige(record, StopReason.IDLE, drain_until=sooner)
+            await owing.oblige(store, record, StopReason.IDLE, drain_until=sooner)
         with unwritable(tmp_path):
             if not written:
-                await store.oblige(record, StopReason.IDLE, drain_until=sooner)
+                await owing.oblige(store, record, StopReason.IDLE, drain_until=sooner)
             for drain_until, left in [(later, sooner), (sooner, sooner), (None, None), (later, None)]:
                 store.owe_unwritten(store.book.records[NAME], StopReason.OPERATOR_REQUEST, drain_until=drain_until)
                 assert store.book.records[NAME].drain_until == left
@@ -155,7 +155,7 @@ async def test_what_is_over_by_then_is_owed_no_more_and_keeps_nobody_from_writin
         await running(store)
         (duty,) = store.book.obligations.values()
         record = store.book.records[NAME]
-        await store.oblige(record, StopReason.OPERATOR_REQUEST)
+        await owing.oblige(store, record, StopReason.OPERATOR_REQUEST)
         await store.write(lambda tx: deployments.discharge(tx, duty.id, PROOF))
         ended = store.book
         store.unwritable_since = store.now
@@ -173,7 +173,7 @@ async def test_what_was_not_sent_yet_is_owed_no_stop(tmp_path: Path) -> None:
         record = store.book.records[NAME]
         assert record.phase is Phase.DECLARED
         with pytest.raises(Refusal):
-            await store.oblige(record, StopReason.IDLE)
+            await owing.oblige(store, record, StopReason.IDLE)
         with unwritable(tmp_path):
             store.owe_unwritten(record, StopReason.IDLE)
             assert store.book.owed() == ()

@@ -149,7 +149,6 @@ class Reads:
         view.publish(ReadView(**{field.name: getattr(view.value, field.name) for field in fields(View)}))
         store.write = _unread(store.write)  # type: ignore[method-assign]
         store.read = _unread(store.read)  # type: ignore[method-assign]
-        store.oblige = _unread(store.oblige)  # type: ignore[method-assign]
         store.owe_unwritten = _unread_call(store.owe_unwritten)  # type: ignore[method-assign]
         view.publish = _unread_call(view.publish)  # type: ignore[method-assign]
         for runner in daemon.runners:
