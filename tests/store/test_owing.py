@@ -79,7 +79,7 @@ async def test_what_is_due_no_more_when_nothing_could_be_written_is_not_owed(tmp
             await owing.oblige_by(store, Rule(most=1))
             with pytest.raises(StoreUnwritable):
                 await owing.oblige_by(store, Rule(most=1), along=jumped)
-        assert store.book is before
+        assert store.book == before
 
 
 async def test_a_rule_that_rests_on_what_is_no_more_says_so_where_nothing_can_be_written_too(tmp_path: Path) -> None:
@@ -93,4 +93,4 @@ async def test_a_rule_that_rests_on_what_is_no_more_says_so_where_nothing_can_be
             await owing.oblige_by(store, stale)
         with unwritable(tmp_path), pytest.raises(Stale, match="successor"):
             await owing.oblige_by(store, stale)
-        assert store.book is before
+        assert store.book == before
