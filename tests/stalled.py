@@ -1,14 +1,15 @@
 """Do tests hold on a machine that takes the processor away at any moment? `make stalled ARGS=tests/gateway`
 
-Runs pytest with these arguments in one process, and stops that process again and again, for as long as a busy machine
-may. What fails only here waits for a moment where it has to wait for what happens. SEED=2 makes the rhythm another one;
-no rhythm meets the same moments twice.
+Runs pytest with these arguments in one process, and stops that process again and again, each time for as long as a busy
+machine might. What fails only here waits for a moment where it has to wait for what happens. SEED=2 makes the rhythm
+another one; no rhythm meets the same moments twice.
 """
 
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -34,10 +35,11 @@ async def run_stalled(command: Sequence[str], pauses: Iterator[tuple[float, floa
             with anyio.move_on_after(runs_s):
                 await child.wait()
                 break
-            child.send_signal(signal.SIGSTOP)
-            await anyio.sleep(rests_s)
-            child.send_signal(signal.SIGCONT)
-            count += 1
+            with suppress(ProcessLookupError):  # it ended before it could be stopped
+                child.send_signal(signal.SIGSTOP)
+                await anyio.sleep(rests_s)
+                child.send_signal(signal.SIGCONT)
+                count += 1
         return await child.wait(), count
 
 

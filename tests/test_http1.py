@@ -260,7 +260,7 @@ async def test_a_server_that_falls_silent_is_overdue_after_its_head() -> None:
         await asyncio.sleep(10)
 
     async with raw_server(falls_silent) as server:
-        answer = await Pool().send(replace(post(server), silence_limit=SHORT))
+        answer = await Pool().send(replace(post(server), head_limit=None, silence_limit=SHORT))
         pieces = []
         with pytest.raises(Overdue) as caught:
             async for piece in answer.chunks():

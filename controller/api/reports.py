@@ -5,6 +5,7 @@ gateway streams from it: a key that is refused to one may serve another.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
 from controller.store import owing, replacing
+from controller.store.errors import Stale
 
 FAULTS: Final = {
     "key-refused": StopReason.KEY_REFUSED,
@@ -74,4 +76,5 @@ async def _oblige(panel: Panel, gateway: str, key: tuple[DeploymentId, int], rea
         if record is not None and _serves(record, key[1]) and not shielded:
             yield owing.Due(record=record, reason=reason)
 
-    await owing.oblige_by(panel.store, due)
+    with suppress(Stale):
+        await owing.oblige_by(panel.store, due)

@@ -5,11 +5,12 @@ day's limit is enforced in the transaction that declares: what is held counts in
 without our leave (an orphan, a claimed machine) is on the books too, whatever the limit says (OU-1).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.identity import DeploymentId
 from controller.core.obligation import Obligation
@@ -42,9 +43,9 @@ class BudgetExhausted(Exception):
         self.limit_micros = limit_micros
 
 
-def exposure(tx: Tx, day: str) -> int:
+def exposure(book: Book, day: str) -> int:
     """What counts against the day's limit, in micro-USD."""
-    return sum(held.exposure_micros for held in tx.book.reservations.values() if held.day == day)
+    return sum(held.exposure_micros for held in book.reservations.values() if held.day == day)
 
 
 def reserve(
@@ -53,7 +54,7 @@ def reserve(
     """Hold the rest of today for a deployment. Raises BudgetExhausted."""
     ceiling_micros, day = to_micros(ceiling), utc_day(tx.now)
     wanted = reserved_micros(ceiling_micros, lifetime=remaining, now=tx.now)
-    held, limit = exposure(tx, day), to_micros(usd_per_day)
+    held, limit = exposure(tx.book, day), to_micros(usd_per_day)
     if not affordable(held, wanted, limit_micros=limit):
         raise BudgetExhausted(exposure_micros=held, reserve_micros=wanted, limit_micros=limit)
     return _put(
@@ -155,14 +156,38 @@ def _settle(tx: Tx, held: Reservation, *, until: datetime, evidence_reference: s
     tx.line("ledger.settled", **of_reservation(stored, LEDGER))
 
 
+def left_over(book: Book, deployment: DeploymentId, *, now: datetime) -> list[Reservation]:
+    """What it still holds of days before."""
+    found = (held for held in book.reservations.values() if held.deployment == deployment and held.open)
+    return [held for held in found if held.day < utc_day(now)]
+
+
+def refused(
+    book: Book, lives: Iterable[tuple[DeploymentId, timedelta]], *, usd_per_day: Decimal, now: datetime
+) -> list[DeploymentId]:
+    """Which of these, each with how long it may live on, today cannot afford once those before it hold their money."""
+    held, found = exposure(book, utc_day(now)), []
+    for name, remaining in lives:
+        if old := left_over(book, name, now=now):
+            wanted = reserved_micros(_ceiling_micros(old), lifetime=remaining, now=now)
+            if affordable(held, wanted, limit_micros=to_micros(usd_per_day)):
+                held += wanted
+            else:
+                found.append(name)
+    return found
+
+
+def _ceiling_micros(old: Sequence[Reservation]) -> int:
+    return max(held.ceiling_micros_per_hour for held in old)
+
+
 def roll(tx: Tx, record: Record, *, remaining: timedelta, usd_per_day: Decimal) -> bool:
     """At midnight: settle yesterday for a deployment that lives on, and hold today. False if today cannot be
     afforded."""
-    today = utc_day(tx.now)
-    old = [held for held in _open(tx, record.id) if held.day < today]
+    today, old = utc_day(tx.now), left_over(tx.book, record.id, now=tx.now)
     if not old:
         return True
-    ceiling = Decimal(max(held.ceiling_micros_per_hour for held in old)) / MICROS
+    ceiling = Decimal(_ceiling_micros(old)) / MICROS
     try:
         fresh = reserve(tx, record.id, ceiling=ceiling, remaining=remaining, usd_per_day=usd_per_day)
     except BudgetExhausted:
@@ -177,10 +202,10 @@ def roll_stray(tx: Tx, duty: Obligation) -> None:
     """At midnight, for what no deployment holds and is not proven gone: its stop is owed already, so that nothing is
     left to be refused."""
     name, today = DeploymentId(duty.id), utc_day(tx.now)
-    old = [held for held in _open(tx, name) if held.day < today]
+    old = left_over(tx.book, name, now=tx.now)
     if not old:
         return
-    rate = Decimal(max(held.ceiling_micros_per_hour for held in old)) / MICROS
+    rate = Decimal(_ceiling_micros(old)) / MICROS
     begun = max((held.begun_at for held in old if held.begun_at is not None), default=tx.now)
     take_in(tx, Found(name=name, usd_per_hour=rate, since=begun, hold=Hold.STOP_REQUIRED))
     _carry(tx, old, today)

@@ -28,18 +28,18 @@ class Due:
 
 
 Rule = Callable[[Book, datetime], Iterable[Due]]
-"""It may raise Stale where what it rests on is no more."""
+"""It may be asked twice, and changes nothing; Stale where what it rests on is no more."""
 
 
 async def oblige(store: Store, record: Record, reason: StopReason, *, drain_until: datetime | None = None) -> None:
-    """Owe this stop. Raises Refusal, Stale."""
+    """Owe this stop. Raises Refusal, Stale; where nothing can be written, what changed or may not serve yet is left."""
     due = Due(record=record, reason=reason, drain_until=drain_until)
     await oblige_by(store, lambda book, now: [due])
 
 
 async def oblige_by(store: Store, rule: Rule, *, along: Callable[[Tx], object] | None = None) -> None:
-    """Owe what the rule says; `along` is written with it. Raises Refusal, Stale, and StoreUnwritable where nothing is
-    due and something was to be written."""
+    """Owe what the rule says; `along` is written with it, and left where nothing can be written. Raises Refusal, Stale,
+    and StoreUnwritable where something was to be written and nothing is due."""
     try:
         await store.write(lambda tx: write(tx, rule, along=along))
     except StoreUnwritable:

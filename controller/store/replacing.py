@@ -45,7 +45,7 @@ def note_proven(tx: Tx, name: DeploymentId, *, epoch: int) -> None:
 
 
 def retirement(decided_on: Record, successor: Record, *, drain_until: datetime) -> owing.Rule:
-    """Its successor serves: it is owed a stop once its open requests have ended. Stale if either changed."""
+    """Its successor serves: it is owed a stop once its open requests have ended. Stale if the successor changed."""
 
     def due(book: Book, _: datetime) -> Iterator[owing.Due]:
         if book.records.get(successor.id) != successor:

@@ -7,6 +7,7 @@ waits for those.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from controller.core import abandonment
@@ -18,6 +19,7 @@ from controller.core.policy import ModelPolicy
 from controller.core.schedule import Warm
 from controller.news import Looks
 from controller.store import owing
+from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.waits import Waits
 from controller.supervision import for_each
@@ -81,4 +83,5 @@ class AbandonmentWatcher:
             if current is not None and isinstance(self.decide(current), abandonment.Abandon):
                 yield owing.Due(record=current, reason=StopReason.ABANDONED)
 
-        await owing.oblige_by(self._store, due)
+        with suppress(Stale):
+            await owing.oblige_by(self._store, due)

@@ -6,6 +6,7 @@ had time to speak (RP-35). What the model server said of itself in the latest pr
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -20,6 +21,7 @@ from controller.core.schedule import Warm
 from controller.core.view import View
 from controller.news import Looks
 from controller.store import deployments, owing
+from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.store.transaction import Tx
@@ -127,4 +129,5 @@ class IdleReaper:
                 drain_until = now + self._models[record.model].drain_limit
                 yield owing.Due(record=current, reason=StopReason.IDLE, drain_until=drain_until)
 
-        await owing.oblige_by(self._store, due)
+        with suppress(Stale):
+            await owing.oblige_by(self._store, due)

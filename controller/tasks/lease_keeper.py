@@ -2,7 +2,8 @@
 
 Renews every lease well inside its span, on its own, whatever else hangs (IM-13). A lease of ours that expired (a
 stopped or suspended process) is taken anew where nobody else took it, under a higher epoch; the policy may oblige a
-stop instead (CX-14).
+stop instead (CX-14). A lease that cannot be renewed for want of a disk obliges nothing until that can be written: what
+serves goes on (B17).
 """
 
 from collections.abc import Callable

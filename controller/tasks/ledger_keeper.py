@@ -1,22 +1,24 @@
 """Does everything that bills hold today's money?
 
 At UTC midnight yesterday's reservations are settled and today's made. Where the day's limit does not allow it, the
-deployment drains for `spend`: what cannot be paid for is not kept. An orphan's stop is owed already: it is carried on
-whatever the limit says.
+deployment drains for `spend`: what cannot be paid for is not kept, where nothing can be written neither. An orphan's
+stop is owed already: it is carried on whatever the limit says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 
+from controller.core.book import Book
 from controller.core.deployment import Record
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
-from controller.core.lifecycle import Phase
+from controller.core.lifecycle import SERVING
 from controller.core.obligation import Obligation
 from controller.core.policy import HostingPolicy, ModelPolicy
 from controller.core.spend import next_midnight, utc_day
 from controller.news import Looks
-from controller.store import deployments, ledger
+from controller.store import ledger, owing
 from controller.store.errors import Stale
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -44,8 +46,8 @@ class LedgerKeeper:
         }
         today = utc_day(now)
         self._refused = {(name, day) for name, day in self._refused if day == today}
-        asked = [record for record in self._store.book.live() if record.id in old]
-        await for_each([record for record in asked if (record.id, today) not in self._refused], self._roll)
+        if any(record.id in old and (record.id, today) not in self._refused for record in self._store.book.live()):
+            await self._roll()
         strays = [duty for duty in self._store.book.obligations.values() if duty.open and duty.deployment is None]
         await for_each([duty for duty in strays if DeploymentId(duty.id) in old], self._roll_stray)
         return next_midnight(now) if self._store.book.live() or strays else None
@@ -56,28 +58,31 @@ class LedgerKeeper:
         except Stale:
             return  # proven gone by now
 
-    async def _roll(self, record: Record) -> None:
-        lifetime = self._policy.lifetime(record.spec.requested_lifetime)
-        ends = (record.started_at or record.declared_at) + lifetime
+    async def _roll(self) -> None:
+        """All in one, for one after the other holds what the limit leaves."""
+        usd_per_day, refused = self._policy.usd_per_day, set[DeploymentId]()
 
-        def roll(tx: Tx) -> bool:
-            current = tx.current(record)
-            remaining = max(ends - tx.now, timedelta(0))
-            if not ledger.roll(tx, current, remaining=remaining, usd_per_day=self._policy.usd_per_day):
-                self._stop(tx, current)
-                return False
-            return True
+        def due(book: Book, now: datetime) -> Iterator[owing.Due]:
+            lives = [(record.id, self._remaining(record, now=now)) for record in book.live()]
+            for name in ledger.refused(book, lives, usd_per_day=usd_per_day, now=now):
+                record = book.records[name]
+                if record.phase in SERVING:
+                    yield owing.Due(record=record, reason=StopReason.SPEND, drain_until=now + self._drain_limit(record))
 
-        try:
-            rolled = await self._store.write(roll)
-        except Stale:
-            return
-        if not rolled:
-            self._refused.add((record.id, utc_day(self._store.now)))
+        def roll(tx: Tx) -> None:
+            for record in tx.book.live():
+                remaining = self._remaining(record, now=tx.now)
+                if not ledger.roll(tx, record, remaining=remaining, usd_per_day=usd_per_day):
+                    refused.add(record.id)
 
-    def _stop(self, tx: Tx, record: Record) -> None:
-        if record.phase not in {Phase.REQUESTED, Phase.ACTIVE}:
-            return
+        with suppress(Stale):
+            await owing.oblige_by(self._store, due, along=roll)
+            self._refused |= {(name, utc_day(self._store.now)) for name in refused}
+
+    def _remaining(self, record: Record, *, now: datetime) -> timedelta:
+        ends = (record.started_at or record.declared_at) + self._policy.lifetime(record.spec.requested_lifetime)
+        return max(ends - now, timedelta(0))
+
+    def _drain_limit(self, record: Record) -> timedelta:
         model = self._models.get(record.model)
-        drain = self._policy.drain_limit if model is None else model.drain_limit
-        deployments.require_stop(tx, record, StopReason.SPEND, drain_until=tx.now + drain)
+        return self._policy.drain_limit if model is None else model.drain_limit

@@ -8,7 +8,7 @@ from controller.api.client import Problem
 from controller.core.hang import Asked
 from controller.core.lifecycle import Phase
 from tests.api.world import World, world
-from tests.support.stores import unwritable
+from tests.support.stores import overtake, unwritable
 
 
 async def test_a_proven_deployment_is_shown_as_proven(house: World) -> None:
@@ -56,6 +56,17 @@ async def test_a_fault_of_the_machine_owes_its_stop_also_where_nothing_can_be_wr
             assert house.record().phase is Phase.ACTIVE  # another gateway streams from there
             await house.report("key-refused", gateway="g-2")
             assert house.record().phase is Phase.STOP_REQUIRED
+
+
+async def test_what_somebody_else_wrote_meanwhile_is_no_fault_of_the_report(tmp_path: Path) -> None:
+    async with world(tmp_path) as house:
+        await house.serve()
+        overtake(tmp_path)
+        await house.report("key-refused")
+        assert house.record().phase is Phase.ACTIVE
+        assert house.rung
+        await house.report("key-refused")
+        assert house.record().phase is Phase.STOP_REQUIRED
 
 
 async def test_a_refused_key_is_a_hint_while_another_gateway_streams_from_there(house: World) -> None:

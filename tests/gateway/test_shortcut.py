@@ -25,9 +25,9 @@ from tests.support.fake_daemon import route
 from tests.support.raw_server import RawExchange, Script, raw_server
 
 LONG = b'{"choices":"' + b"x" * 300_000 + b'"}'
-QUICK = timedelta(seconds=0.2)
+QUICK = timedelta(seconds=1)
 LIMITS = {"silent": {"head_limit": QUICK}, "silent in the body": {"silence_limit": QUICK}}
-"""Those that end by a limit end soon; all others have the time that they need."""
+"""Those that end by a limit end soon; all others, but for the answer before it, have the time that they need."""
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])

@@ -3,12 +3,14 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
 from controller.core.evidence import StopReason
+from controller.core.identity import DeploymentId
 from controller.core.spend import Hold, Reservation
 from controller.store import deployments, ledger, rows, schema
 from controller.store.ledger import BudgetExhausted
@@ -106,6 +108,31 @@ async def test_a_new_day_that_cannot_be_afforded_is_told_and_nothing_is_changed(
         afforded = await store.write(lambda tx: ledger.roll(tx, record, remaining=WEEK, usd_per_day=little))
         assert not afforded
         assert store.book.reservations == before
+
+
+@pytest.mark.parametrize(
+    ("limit", "refused"), [("48", []), ("47.999999", ["qwen-2"]), ("23.999999", ["qwen-1", "qwen-2"])]
+)
+async def test_who_cannot_be_afforded_today_is_known_before_anything_is_written(
+    tmp_path: Path, limit: str, refused: list[str]
+) -> None:
+    clock, names = HandClock(), (DeploymentId("qwen-1"), DeploymentId("qwen-2"))
+    async with opened(tmp_path, clock) as store:
+        for slot, name in enumerate(names):
+            await store.write(partial(accept, name=name, incarnation=f"p{slot}", slot=slot))
+
+        def found() -> list[str]:
+            lives = [(name, WEEK) for name in names]
+            return list(ledger.refused(store.book, lives, usd_per_day=Decimal(limit), now=store.now))
+
+        clock.move(MIDNIGHT - NOON - timedelta(milliseconds=1))
+        assert found() == []
+        clock.move(timedelta(milliseconds=1))
+        assert found() == refused
+        for name in names:
+            roll = partial(ledger.roll, record=store.book.records[name], remaining=WEEK, usd_per_day=Decimal(limit))
+            await store.write(roll)
+        assert found() == refused
 
 
 async def test_a_start_that_never_began_is_carried_over_unbegun(tmp_path: Path) -> None:

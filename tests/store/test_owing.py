@@ -1,8 +1,9 @@
 """Is a rule asked where nobody comes in between, and once more where nothing can be written?"""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from controller.core.book import Book
 from controller.core.evidence import StopReason
 from controller.core.identity import DeploymentId
 from controller.core.lifecycle import Phase
-from controller.store import owing
+from controller.store import deployments, owing
 from controller.store.errors import Stale, StoreUnwritable
 from controller.store.store import Store
 from controller.store.transaction import Tx
@@ -57,6 +58,33 @@ async def test_it_is_asked_in_the_writer_s_turn_of_what_the_one_before_left(tmp_
             await owing.oblige_by(
                 store, lambda book, now: [owing.Due(record=asked.records[NAME], reason=StopReason.HUNG)]
             )
+
+
+async def test_it_is_asked_of_what_was_written_between_the_call_and_its_turn(tmp_path: Path) -> None:
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(accept)
+        write, rule = store.write, Rule()
+
+        async def late(work: Callable[[Tx], Any]) -> Any:
+            await write(lambda tx: deployments.record_ready(tx, tx.book.records[NAME]))
+            return await write(work)
+
+        store.write = late  # type: ignore[method-assign, assignment]
+        await owing.oblige_by(store, rule)
+        assert [book.records[NAME].phase for book, _ in rule.asked] == [Phase.ACTIVE]
+        assert standing(store)[0] is Phase.STOP_REQUIRED
+
+
+async def test_where_nothing_can_be_written_it_is_asked_of_the_book_with_all_that_is_owed_there(tmp_path: Path) -> None:
+    other = DeploymentId("qwen-2")
+    async with opened(tmp_path, HandClock()) as store:
+        await store.write(accept)
+        await store.write(lambda tx: accept(tx, other, "p2", slot=1))
+        rule = Rule()
+        with unwritable(tmp_path):
+            await owing.oblige(store, store.book.records[other], StopReason.HUNG)
+            await owing.oblige_by(store, rule)
+        assert rule.asked[-1][0].records[other].phase is Phase.STOP_REQUIRED
 
 
 async def test_where_nothing_can_be_written_it_is_asked_again_of_what_everybody_reads_by_then(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from controller.core.schedule import Schedule, Window
 from controller.store import deployments
 from controller.store.waits import LASTS, Waits, note_expected
 from controller.tasks.abandonment_watcher import AbandonmentWatcher
-from tests.support.stores import unwritable
+from tests.support.stores import overtake, unwritable
 from tests.tasks.world import Bench, on_bench
 
 AFTER_S = 600
@@ -56,6 +56,18 @@ async def test_it_is_given_up_where_nothing_can_be_written_too(bench: Bench, aft
         assert bench.record().phase is phase
     await bench.store.write(lambda tx: None)
     assert [duty.due for duty in bench.store.book.obligations.values()] == [phase is Phase.STOP_REQUIRED]
+
+
+@on_bench
+async def test_what_somebody_else_wrote_meanwhile_puts_the_stop_off_to_the_next_pass(bench: Bench) -> None:
+    await bench.start()
+    task = watcher(bench)
+    await bench.move(AFTER_S)
+    overtake(bench.folder)
+    await task.run_pass()
+    assert bench.record().phase is Phase.REQUESTED
+    await task.run_pass()
+    assert bench.record().reason is StopReason.ABANDONED
 
 
 @on_bench

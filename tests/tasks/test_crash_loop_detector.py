@@ -19,7 +19,7 @@ from controller.store import deployments, holds
 from controller.store.errors import StoreUnwritable
 from controller.store.transaction import Tx
 from controller.tasks.crash_loop_detector import CrashLoopDetector
-from tests.support.stores import unwritable
+from tests.support.stores import overtake, unwritable
 from tests.tasks.world import Bench, on_bench
 
 
@@ -77,6 +77,20 @@ async def test_a_loop_is_owed_its_stop_where_nothing_can_be_written_too(bench: B
     with unwritable(bench.folder):
         await restarted(bench, task)
         assert (bench.record().reason, bench.duty().due) == (StopReason.CRASH_LOOP, True)
+
+
+@on_bench
+async def test_what_somebody_else_wrote_meanwhile_puts_the_stop_off_to_the_next_pass(bench: Bench) -> None:
+    await bench.start()
+    task = detector(bench)
+    for _ in range(2):
+        await restarted(bench, task)
+        await bench.move(60)
+    overtake(bench.folder)
+    await restarted(bench, task)
+    assert bench.record().phase is Phase.REQUESTED
+    await task.run_pass()
+    assert bench.record().reason is StopReason.CRASH_LOOP
 
 
 @on_bench

@@ -12,6 +12,7 @@ from controller.core.runtime import Runtime, Scrape
 from controller.core.view import Probed
 from controller.store.doubts import Doubts
 from controller.tasks.hang_detector import HangDetector
+from tests.support.stores import overtake
 from tests.tasks.world import Bench, on_bench
 
 HELD = Scrape(running=1.0, steps=7.0)
@@ -66,6 +67,18 @@ async def in_doubt(bench: Bench) -> Watch:
         await found.scrape()
     assert found.doubted
     return found
+
+
+@on_bench
+async def test_what_somebody_else_wrote_meanwhile_puts_the_stop_off_to_the_next_pass(bench: Bench) -> None:
+    found = await in_doubt(bench)
+    await bench.move(60)
+    await found.asked(came=False)
+    overtake(bench.folder)
+    await found.scrape()
+    assert bench.record().phase is Phase.ACTIVE
+    await found.scrape()
+    assert bench.record().reason is StopReason.HUNG
 
 
 @on_bench

@@ -16,7 +16,7 @@ from controller.store import deployments, holds
 from controller.store.store import Store
 from controller.store.stream_leases import StreamLeases
 from controller.tasks.idle_reaper import IdleReaper
-from tests.support.stores import unwritable
+from tests.support.stores import overtake, unwritable
 from tests.tasks.world import Bench, on_bench
 
 IDLE_S = 1800
@@ -51,6 +51,18 @@ async def test_what_is_idle_is_owed_its_stop_where_nothing_can_be_written_too(be
         await task.run_pass()
         assert (bench.record().reason, bench.duty(record).due) == (StopReason.IDLE, True)
         assert bench.record().drain_until == bench.clock.now() + bench.model.drain_limit
+
+
+@on_bench
+async def test_what_somebody_else_wrote_meanwhile_puts_the_stop_off_to_the_next_pass(bench: Bench) -> None:
+    await bench.serve()
+    task = reaper(bench)
+    await bench.move(IDLE_S)
+    overtake(bench.folder)
+    await task.run_pass()
+    assert bench.record().phase is Phase.ACTIVE
+    await task.run_pass()
+    assert bench.record().reason is StopReason.IDLE
 
 
 @on_bench

@@ -10,7 +10,9 @@ from controller.core.evidence import StopReason
 from controller.core.lifecycle import Phase
 from controller.core.spend import Hold
 from controller.store import duties
+from controller.store.errors import StoreUnwritable
 from controller.tasks.ledger_keeper import LedgerKeeper
+from tests.support.stores import overtake, unwritable
 from tests.tasks.world import Bench, on_bench
 
 TO_MIDNIGHT_S = 12 * 3600  # the clock begins at noon
@@ -107,6 +109,42 @@ async def test_several_are_rolled_in_one_pass_as_far_as_the_money_goes(bench: Be
     await keeper(bench).run_pass()
     phases = [bench.record(f"qwen-{slot}").phase for slot in range(3)]
     assert phases == [Phase.ACTIVE, Phase.ACTIVE, Phase.STOP_REQUIRED]
+
+
+@on_bench
+async def test_what_the_money_does_not_reach_is_owed_its_stop_where_nothing_can_be_written_too(bench: Bench) -> None:
+    for slot in range(3):
+        await bench.serve(f"qwen-{slot}", slot=slot)
+        await bench.move(0.001)
+    bench.policy = replace(bench.policy, usd_per_day=Decimal(48))
+    await bench.move(TO_MIDNIGHT_S)
+    task = keeper(bench)
+    with unwritable(bench.folder):
+        await task.run_pass()
+        with pytest.raises(StoreUnwritable):  # those that can be paid for do not hold today's money yet
+            await task.run_pass()
+        assert {one.day[-2:] for one in bench.store.book.reservations.values()} == {"29"}
+        records = [bench.record(f"qwen-{slot}") for slot in range(3)]
+        assert [record.phase for record in records] == [Phase.ACTIVE, Phase.ACTIVE, Phase.STOP_REQUIRED]
+        drain_until = bench.clock.now() + bench.model.drain_limit
+        assert (records[2].reason, records[2].drain_until) == (StopReason.SPEND, drain_until)
+    await task.run_pass()
+    today = {one.deployment for one in bench.store.book.reservations.values() if one.day.endswith("30")}
+    assert today == {"qwen-0", "qwen-1"}
+    assert bench.record("qwen-2").reason is StopReason.SPEND
+
+
+@on_bench
+async def test_what_somebody_else_wrote_meanwhile_puts_the_stop_off_to_the_next_pass(bench: Bench) -> None:
+    await bench.serve()
+    bench.policy = replace(bench.policy, usd_per_day=Decimal("23.99"))
+    await bench.move(TO_MIDNIGHT_S)
+    task = keeper(bench)
+    overtake(bench.folder)
+    await task.run_pass()
+    assert bench.record().phase is Phase.ACTIVE
+    await task.run_pass()
+    assert bench.record().reason is StopReason.SPEND
 
 
 @on_bench

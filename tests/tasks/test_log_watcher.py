@@ -12,7 +12,7 @@ from controller.store import deployments
 from controller.store.errors import StoreUnwritable
 from controller.tasks.log_watcher import LogWatcher
 from controller.tasks.observer import Observer, Rules, Watched
-from tests.support.stores import unwritable
+from tests.support.stores import overtake, unwritable
 from tests.tasks.observing import key_of
 from tests.tasks.world import Bench, on_bench
 
@@ -84,6 +84,19 @@ async def test_a_stall_is_owed_its_stop_where_nothing_can_be_written_too(bench: 
         await watched_for(bench, 180)
         assert bench.record().reason is StopReason.NCCL_STALL
     assert bench.duty().due
+
+
+@on_bench
+async def test_what_somebody_else_wrote_meanwhile_puts_the_stop_off_to_the_next_pass(bench: Bench) -> None:
+    await starting(bench, "NCCL INFO Init COMPLETE")
+    await watched_for(bench, 600)
+    await bench.move(180)
+    overtake(bench.folder)
+    task = watcher(bench)
+    await task.run_pass()
+    assert bench.record().phase is Phase.REQUESTED
+    await watched_for(bench, 30)
+    assert bench.record().reason is StopReason.NCCL_STALL
 
 
 @on_bench

@@ -23,6 +23,7 @@ from controller import log
 from controller.cli import doctor
 from controller.cli.doctor import asking, here, questions
 from controller.cli.doctor.asking import Reach
+from controller.cli.doctor.clearing import LOOK_EVERY, cleared
 from controller.cli.doctor.finding import Finding, Verdict, in_order
 from controller.cli.doctor.questions import ASKED, Answer
 from controller.cli.doctor.trial import ALIAS, Plan, planned, with_trial
@@ -37,18 +38,15 @@ from controller.daemon.built import Daemon, Seams
 from controller.providers.inspecting import Failed, Funds
 from controller.providers.qualifying import Inside
 from controller.settings import ConfigProblems, Settings, find_config, load
-from controller.store import duties, holds
+from controller.store import holds
 from controller.store.errors import StoreError, StoreInUse
 from controller.store.standing import standing
-from controller.store.transaction import Tx
 from controller.supervision import GaveUp
 
-LOOK_EVERY: Final = timedelta(seconds=2)
 LISTED_WITHIN: Final = timedelta(seconds=120)
 RESTARTED_WITHIN: Final = timedelta(minutes=3)
 REFUSED_FOR: Final = timedelta(minutes=10)
 RATE_FALLS_WITHIN: Final = timedelta(minutes=10)
-CLEARED_WITHIN: Final = timedelta(minutes=30)
 COMING: Final = frozenset({Phase.DECLARED, Phase.REQUESTED, Phase.UNCERTAIN})
 
 
@@ -211,7 +209,7 @@ async def _through(run: Run, plan: Plan | None, interrupted: anyio.Event) -> lis
                 if plan is not None:
                     await _until(interrupted, partial(_tried, run, plan))
             finally:
-                left = await _cleared(run)
+                left = await cleared(run.daemon, gave_up=lambda: run.gave_up)
             if plan is not None and not left and run.record is not None:
                 await _until(interrupted, partial(_bill_watched, run))
             group.cancel_scope.cancel()
@@ -337,32 +335,6 @@ async def _restarted(run: Run, plan: Plan, before: Inside) -> Inside | Failed | 
             await anyio.sleep(LOOK_EVERY.total_seconds())
             after = await run.reach.qualification.read_inside(run.record.key, reference=plan.reference)
     return after
-
-
-async def _cleared(run: Run) -> list[str]:
-    """Oblige the stop of all that is ours and wait for the proof; what is left when that takes too long."""
-    daemon, progress = run.daemon, Progress()
-    until = daemon.clock.now() + CLEARED_WITHIN
-    while True:
-        daemon.wants.satisfied(ALIAS)
-        try:
-            await daemon.store.write(partial(_oblige, daemon))
-        except StoreError as problem:
-            progress.tell(f"the store cannot be written, and is tried again: {problem}")
-        daemon.ring()
-        left = [duty.id for duty in daemon.store.book.obligations.values() if duty.open and duty.model == ALIAS]
-        if not left and not daemon.store.book.live(ALIAS):
-            return []
-        if run.gave_up or daemon.clock.now() >= until:
-            return [str(duty) for duty in left]
-        progress.tell("stopping, and waiting for the proof")
-        await anyio.sleep(LOOK_EVERY.total_seconds())
-
-
-def _oblige(daemon: Daemon, tx: Tx) -> None:
-    for record in tx.book.live(ALIAS):
-        if record.phase is not Phase.STOP_REQUIRED:
-            duties.require_stop_of(tx, record, StopReason.OPERATOR_REQUEST, now_at_once=True, policy=daemon.policy)
 
 
 async def _bill_watched(run: Run) -> None:
