@@ -112,33 +112,33 @@ def take_in(tx: Tx, found: Found) -> None:
     )
 
 
-def _open(tx: Tx, deployment: DeploymentId) -> list[Reservation]:
-    return [held for held in tx.book.reservations.values() if held.deployment == deployment and held.open]
+def _open(book: Book, deployment: DeploymentId) -> list[Reservation]:
+    return [held for held in book.reservations.values() if held.deployment == deployment and held.open]
 
 
 def begin(tx: Tx, deployment: DeploymentId, *, submitted_at: datetime, certain: bool) -> None:
     """The create left: money runs from its submission, known or not."""
-    for held in _open(tx, deployment):
+    for held in _open(tx.book, deployment):
         hold = Hold.STARTED if certain else Hold.UNCERTAIN
         stored = tx.put_reservation(replace(held, hold=hold, begun_at=held.begun_at or submitted_at))
         tx.line("ledger.begun", **of_reservation(stored, LEDGER))
 
 
 def require_stop(tx: Tx, deployment: DeploymentId) -> None:
-    for held in _open(tx, deployment):
+    for held in _open(tx.book, deployment):
         if held.hold is not Hold.STOP_REQUIRED:
             tx.put_reservation(replace(held, hold=Hold.STOP_REQUIRED))
 
 
 def cancel(tx: Tx, deployment: DeploymentId) -> None:
     """Nothing came of it: nothing is held."""
-    for held in _open(tx, deployment):
+    for held in _open(tx.book, deployment):
         tx.put_reservation(replace(held, hold=Hold.CANCELLED))
 
 
 def settle(tx: Tx, record: Record, *, evidence_reference: str) -> None:
     """Its end is proven: settle at believed cost, under the same evidence (HC-43)."""
-    for held in _open(tx, record.id):
+    for held in _open(tx.book, record.id):
         rate = held.ceiling_micros_per_hour if record.usd_per_hour is None else to_micros(record.usd_per_hour)
         priced = replace(held, ceiling_micros_per_hour=rate)
         until = tx.now if record.key is not None else held.begun_at or tx.now
@@ -147,7 +147,7 @@ def settle(tx: Tx, record: Record, *, evidence_reference: str) -> None:
 
 def settle_stray(tx: Tx, duty: Obligation, *, evidence_reference: str) -> None:
     """The same for what no deployment held."""
-    for held in _open(tx, DeploymentId(duty.id)):
+    for held in _open(tx.book, DeploymentId(duty.id)):
         _settle(tx, held, until=tx.now, evidence_reference=evidence_reference)
 
 
@@ -158,8 +158,7 @@ def _settle(tx: Tx, held: Reservation, *, until: datetime, evidence_reference: s
 
 def left_over(book: Book, deployment: DeploymentId, *, now: datetime) -> list[Reservation]:
     """What it still holds of days before."""
-    found = (held for held in book.reservations.values() if held.deployment == deployment and held.open)
-    return [held for held in found if held.day < utc_day(now)]
+    return [held for held in _open(book, deployment) if held.day < utc_day(now)]
 
 
 def refused(

@@ -1,7 +1,7 @@
 """Does everything that bills hold today's money?
 
 At UTC midnight yesterday's reservations are settled and today's made. Where the day's limit does not allow it, the
-deployment drains for `spend`: what cannot be paid for is not kept, where nothing can be written neither. An orphan's
+deployment drains for `spend`: what cannot be paid for is not kept, not even where nothing can be written. An orphan's
 stop is owed already: it is carried on whatever the limit says.
 """
 

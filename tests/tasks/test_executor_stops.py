@@ -184,17 +184,22 @@ async def test_a_lease_that_cannot_be_renewed_counts_on_for_stops(bench: Bench, 
     assert bench.provider.calls["stop"] == 1
 
 
-@on_bench
-async def test_a_stop_that_is_not_taken_is_asked_again_though_nothing_can_be_written(bench: Bench) -> None:
-    port, duty = Port(bench), await owed(bench)
-    bench.provider.script.stops += [Ended.REFUSED, Ended.LOST_NOT_DONE]
-    bench.break_store()
+async def asked_thrice(bench: Bench, port: Port, duty: Obligation) -> list[object]:
+    """What is told of each stop once the store is mended."""
     (await bench.executor(writing=port)).stop(duty)
     await bench.move(100)
     assert port.stopped_s == [0, 5, 15]
     bench.mend_store()
     await bench.move(10)
-    told = [line["detail"] for line in await bench.events("stop.submitted")]
+    return [line["detail"] for line in await bench.events("stop.submitted")]
+
+
+@on_bench
+async def test_a_stop_that_is_not_taken_is_asked_again_though_nothing_can_be_written(bench: Bench) -> None:
+    port, duty = Port(bench), await owed(bench)
+    bench.provider.script.stops += [Ended.REFUSED, Ended.LOST_NOT_DONE]
+    bench.break_store()
+    told = await asked_thrice(bench, port, duty)
     assert told == [{"attempt": number, "late": True} for number in (1, 2, 3)]
     assert [line["detail"]["answer"] for line in await bench.events("stop.answered")] == [
         "refused",
@@ -209,12 +214,7 @@ async def test_a_stop_that_fails_as_writing_ends_is_asked_again(bench: Bench) ->
     port, duty = Port(bench), await owed(bench)
     bench.provider.script.stops += [Ended.REFUSED, Ended.LOST_NOT_DONE]
     port.before_stop = lambda key: bench.break_store() if not port.stopped_s[1:] else None
-    (await bench.executor(writing=port)).stop(duty)
-    await bench.move(100)
-    assert port.stopped_s == [0, 5, 15]
-    bench.mend_store()
-    await bench.move(10)
-    told = [line["detail"] for line in await bench.events("stop.submitted")]
+    told = await asked_thrice(bench, port, duty)
     assert told == [{"attempt": 1}, {"attempt": 2, "late": True}, {"attempt": 3, "late": True}]
 
 

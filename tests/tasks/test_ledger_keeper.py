@@ -99,13 +99,18 @@ async def test_what_cannot_be_afforded_today_is_asked_about_tomorrow(bench: Benc
     assert "01" in held(bench)
 
 
-@on_bench
-async def test_several_are_rolled_in_one_pass_as_far_as_the_money_goes(bench: Bench) -> None:
+async def three_and_money_for_two(bench: Bench) -> None:
+    """At midnight."""
     for slot in range(3):
         await bench.serve(f"qwen-{slot}", slot=slot)
         await bench.move(0.001)
     bench.policy = replace(bench.policy, usd_per_day=Decimal(48))
     await bench.move(TO_MIDNIGHT_S)
+
+
+@on_bench
+async def test_several_are_rolled_in_one_pass_as_far_as_the_money_goes(bench: Bench) -> None:
+    await three_and_money_for_two(bench)
     await keeper(bench).run_pass()
     phases = [bench.record(f"qwen-{slot}").phase for slot in range(3)]
     assert phases == [Phase.ACTIVE, Phase.ACTIVE, Phase.STOP_REQUIRED]
@@ -113,11 +118,7 @@ async def test_several_are_rolled_in_one_pass_as_far_as_the_money_goes(bench: Be
 
 @on_bench
 async def test_what_the_money_does_not_reach_is_owed_its_stop_where_nothing_can_be_written_too(bench: Bench) -> None:
-    for slot in range(3):
-        await bench.serve(f"qwen-{slot}", slot=slot)
-        await bench.move(0.001)
-    bench.policy = replace(bench.policy, usd_per_day=Decimal(48))
-    await bench.move(TO_MIDNIGHT_S)
+    await three_and_money_for_two(bench)
     task = keeper(bench)
     with unwritable(bench.folder):
         await task.run_pass()
